@@ -1,1 +1,1 @@
-"""Which run starts first, and on which worker."""
+"""Rules that decide which run starts first and on which worker."""

@@ -1,8 +1,8 @@
-"""Limits that runs share under a key, of one job or of many: how many at once, and how many in a time.
+"""Limits that runs of one or several jobs share under a key: a concurrency limit and a rate limit.
 
-How many at once is counted: a running run is its own permit, so that none can leak. How many in a time is a token
-bucket, kept as one instant (`spent_until`, the moment at which the bucket would be full again), so that filling it up
-needs no writes and the moment of the next token can be told exactly.
+Concurrency is counted: a running run is its own permit, so that no permit can leak. The rate limit is a token bucket
+that is stored as one instant: `spent_until` is when the bucket would be full again. Refilling the bucket therefore
+needs no writes, and the instant of the next token can be computed exactly.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ Key = Annotated[str, Meta(min_length=1, max_length=200)]
 
 
 class Concurrency(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
-    """At most `limit` runs with this key execute at once, whichever jobs of the tenant they belong to."""
+    """At most `limit` runs with this key execute at the same time, over all jobs of the tenant."""
 
     key: Key
     limit: Annotated[int, Meta(ge=1, le=1_000_000)]
 
 
 class RateLimit(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
-    """Starts of runs with this key: `limit` in every `per` on average, `burst` (by default `limit`) at once."""
+    """Limits the starts of runs with this key: on average `limit` per duration `per`, and at most `burst` (default:
+    `limit`) at the same time."""
 
     key: Key
     limit: Annotated[int, Meta(ge=1, le=1_000_000)]
@@ -37,37 +38,39 @@ class RateLimit(Struct, frozen=True, rename="camel", forbid_unknown_fields=True,
     def __post_init__(self) -> None:
         check_duration("per", self.per, shortest=MILLISECOND)
         if (self.burst or self.limit) * self.pace > LONGEST:
-            raise ValueError("per: so many tokens would take more than a hundred years; choose a shorter time")
+            raise ValueError("per: a full bucket would take more than a hundred years; choose a shorter duration")
 
     def bucket(self, spent_until: Micros, latest: Micros) -> TokenBucket:
-        """How it stands. Whatever the limit was before, never more than all tokens are spent, at the latest instant for
-        which one may have been taken: runs are claimed ahead of their time."""
+        """Return the bucket with its stored state. `latest` is the last instant for which a token may have been taken,
+        because runs are claimed before their time. The stored `spent_until` may come from an earlier, larger limit, so
+        it is reduced to an empty bucket at `latest`."""
         burst = self.limit if self.burst is None else self.burst
         return TokenBucket(burst, self.pace, min(spent_until, latest + burst * self.pace))
 
     @property
     def pace(self) -> Micros:
-        """From one token to the next; rounded up, so that the limit is never exceeded."""
+        """Microseconds from one token to the next, rounded up, so that the limit is never exceeded."""
         return -(-duration.parse(self.per) // self.limit)
 
 
 class TokenBucket(Struct, frozen=True):
-    """A rate limit and how much of it is spent."""
+    """The token bucket of a rate limit."""
 
     burst: int
     pace: Micros
-    """From one token to the next."""
+    """Microseconds from one token to the next."""
     spent_until: Micros = 0
+    """The instant at which the bucket is full again."""
 
     @property
     def token_at(self) -> Micros:
-        """From when on there is a token: all but one of them are spent."""
+        """The instant from which on there is at least one token."""
         return self.spent_until - (self.burst - 1) * self.pace
 
     def take(self, at: Micros) -> TokenBucket:
-        """The bucket without one token, taken at an instant at which there is one."""
+        """Return the bucket without one token, taken at the instant `at`. There must be a token at that instant."""
         return TokenBucket(self.burst, self.pace, max(self.spent_until, at) + self.pace)
 
     def tokens(self, at: Micros) -> int:
-        """How many there are at an instant."""
+        """Return the number of tokens at an instant."""
         return 0 if self.token_at > at else self.burst - (-(-max(0, self.spent_until - at) // self.pace))

@@ -1,4 +1,4 @@
-"""What happens to a fire when an earlier run of the same job is still alive."""
+"""Overlap policies: decide about a fire while an earlier run of the same job is alive."""
 
 from __future__ import annotations
 
@@ -7,39 +7,42 @@ from typing import Final, assert_never
 
 
 class Overlap(StrEnum):
-    """Decided at the fire time. A run is alive until it is terminal; one that waits for its retry is alive."""
+    """The overlap policy of a job, applied at the fire time. A run is alive until it is terminal; a run that waits for
+    its retry is alive."""
 
     ALLOW = "allow"
-    """Runs side by side."""
+    """The runs execute at the same time."""
     SKIP = "skip"
-    """The new fire does not run; the ledger says which run was in its way."""
+    """The new fire is skipped. The ledger names the run that was alive."""
     QUEUE = "queue"
-    """The new fire waits; at most `QUEUE_DEPTH` wait, beyond that it is skipped."""
+    """The run of the new fire waits. If `QUEUE_DEPTH` runs wait already, the new fire is skipped."""
     QUEUE_ONE = "queue_one"
-    """The new fire waits, unless one waits already: then it is skipped."""
+    """The run of the new fire waits. If one run waits already, the new fire is skipped."""
     CANCEL_PREVIOUS = "cancel_previous"
-    """The new fire has the earlier run cancelled, and runs once that has ended."""
+    """The earlier run is cancelled, and the run of the new fire starts when it has ended."""
     TERMINATE_PREVIOUS = "terminate_previous"
-    """The same, but the earlier run is killed at once, without the grace that jobs get to stop by themselves."""
+    """Like `cancel_previous`, but the earlier run is killed immediately, without the grace period in which it could
+    stop by itself."""
 
 
 class Admission(StrEnum):
-    """What the policy says about one fire."""
+    """The decision of the policy about one fire."""
 
     RUN = "run"
     WAIT = "wait"
     SKIP = "skip"
     REPLACE = "replace"
-    """Wait, and have every earlier run end: those that wait are skipped, the others cancelled."""
+    """The new run waits, and every earlier run ends: waiting runs are skipped, all others are cancelled."""
 
 
 QUEUE_DEPTH: Final = 1_000
 REPLACING: Final = frozenset({Overlap.CANCEL_PREVIOUS, Overlap.TERMINATE_PREVIOUS})
-TAKEN_OVER: Final = "a later fire took its place"
+TAKEN_OVER: Final = "a later fire replaced this run"
 
 
 def admit(policy: Overlap, alive: int, waiting: int) -> Admission:
-    """Decide about a fire, given the job's other live runs and how many of these wait for their turn."""
+    """Decide about a fire. `alive` is the number of other live runs of the job, `waiting` the number of them that wait
+    because of overlap."""
     if alive == 0:
         return Admission.RUN
     match policy:
@@ -54,7 +57,7 @@ def admit(policy: Overlap, alive: int, waiting: int) -> Admission:
 
 
 def room(policy: Overlap) -> int:
-    """How many runs may wait behind a live one."""
+    """Return the maximum number of runs that may wait behind a live run."""
     match policy:
         case Overlap.ALLOW | Overlap.SKIP:
             return 0
@@ -79,4 +82,4 @@ def skip_reason(policy: Overlap, blocker: str) -> str:
 
 
 def cancel_reason(policy: Overlap, successor: str) -> str:
-    return f"run {successor} took its place (overlap {policy})"
+    return f"run {successor} replaced this run (overlap {policy})"

@@ -1,4 +1,4 @@
-"""What a run asks of a worker, what a worker offers, and who gets whom."""
+"""Placement: the requirements of a run, the offers of workers, and the choice of a worker for a run."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from msgspec import Meta, Struct, structs
 from timeball.domain.errors import Invalid
 
 UNLIMITED: Final = 2**62
-"""What a worker offers that does not say how much."""
+"""The amount of a resource that a worker offers if it does not declare one."""
 
 Label = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/=-]*$(?!\n)")]
 
 
 MAX_MEMORY: Final = 1_000_000_000
-"""MiB."""
+"""Maximum amount of memory, in MiB."""
 _SIZE: Final = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)\s*([kmgt]?)(?:i?b)?", re.ASCII | re.IGNORECASE)
 _MEBIBYTES: Final = {"": 1, "k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
 
 
 def mebibytes(text: str) -> int:
-    """A size of memory, `512` (MiB), `512M` or `2G`, in MiB."""
+    """Parse an amount of memory such as `512` (MiB), `512M` or `2G`. Return it in MiB."""
     found = _SIZE.fullmatch(text.strip())
     size = MAX_MEMORY + 1 if found is None else math.ceil(float(found[1]) * _MEBIBYTES[found[2].lower()])
     if size > MAX_MEMORY:
@@ -33,7 +33,7 @@ def mebibytes(text: str) -> int:
 
 
 class Resources(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
-    """What a run takes of its worker while it executes. Without them it takes one slot."""
+    """The resources of its worker that a run occupies while it executes. The default is one slot."""
 
     cpu: Annotated[float, Meta(ge=0, le=100_000)] = 0.0
     memory_mb: Annotated[int, Meta(ge=0, le=MAX_MEMORY)] = 0
@@ -41,11 +41,12 @@ class Resources(Struct, frozen=True, rename="camel", forbid_unknown_fields=True,
 
 
 KIND_MARK: Final = "@"
-"""Before the kind of a task among the labels of a run or a worker; no label that a user gives begins with it.
+"""The first character of a label that names a task kind, among the labels of a run or a worker. No label that a user
+gives begins with it.
 
-A worker takes every kind, and has no such labels, or it takes only those that it has. The runs that such a worker could
-not take wait in the queue of a profile that names their kind, as runs do that ask for a label: there they are in no
-other run's way."""
+A worker without such labels accepts every kind; a worker with such labels accepts only these kinds. While there is a
+worker of the second sort, the runs that it could not execute wait in the queue of a profile that names their kind, like
+runs that require a label. There they do not block other runs."""
 
 
 def kind_label(kind: str) -> str:
@@ -53,17 +54,17 @@ def kind_label(kind: str) -> str:
 
 
 class Need(Struct, frozen=True):
-    """All that a run asks for, in whole numbers."""
+    """The requirements of a run, in whole numbers."""
 
     slots: int = 1
     cpu: int = 0
-    """Thousandths of a CPU."""
+    """CPU, in thousandths of a CPU."""
     memory: int = 0
-    """MiB."""
+    """Memory, in MiB."""
     labels: frozenset[str] = frozenset()
 
     def __str__(self) -> str:
-        """For people: "4 CPU, 512 MiB, 2 slots and label gpu"."""
+        """Return a text for people, such as "4 CPU, 512 MiB, 2 slots and label gpu"."""
         parts = [f"{self.cpu / 1000:g} CPU"] if self.cpu else []
         parts += [f"{self.memory} MiB"] if self.memory else []
         parts += [f"{self.slots} slots"] if self.slots > 1 else []
@@ -72,13 +73,13 @@ class Need(Struct, frozen=True):
         return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts) or "1 slot"
 
     def of_kind(self, kind: str | None) -> Need:
-        """The same, for a run whose task is of this kind; None: of any."""
+        """Return the requirements with the label of this task kind; unchanged for None."""
         if kind is None or kind_label(kind) in self.labels:
             return self
         return structs.replace(self, labels=self.of_any_kind().labels | {kind_label(kind)})
 
     def of_any_kind(self) -> Need:
-        """The same, for a run whose kind is not named."""
+        """Return the requirements without the label of a task kind."""
         return structs.replace(self, labels=frozenset(each for each in self.labels if not each.startswith(KIND_MARK)))
 
 
@@ -87,7 +88,7 @@ NOTHING = Need(slots=0)
 
 
 class Offer(Struct, kw_only=True):
-    """What a worker has left."""
+    """The free resources of a worker, with the labels and task kinds that it accepts."""
 
     session: str
     slots: int
@@ -95,19 +96,19 @@ class Offer(Struct, kw_only=True):
     memory: int
     labels: frozenset[str] = frozenset()
     dedicated: bool = False
-    """Takes only runs that ask for one of its labels."""
+    """True if the worker accepts only runs that require one of its labels."""
     reserved_for: str | None = None
-    """The profile of a run that waits for it; nobody else gets anything."""
+    """The placement profile of a waiting run that the worker is reserved for. Runs of other profiles get nothing."""
     kinds: frozenset[str] | None = None
-    """The kinds of tasks that it takes, as labels; None: every one."""
+    """The task kinds that the worker accepts, as labels; None if it accepts every kind."""
 
     def suits(self, need: Need) -> bool:
-        """Whether it may run such a run at all, were it idle enough. A worker that takes only some kinds may not,
-        unless the kind is named."""
+        """True if the worker could execute a run with these requirements, if it had enough free resources. A worker
+        that accepts only some kinds could not, unless the requirements name the kind."""
         return self.may_suit(need) and (self.kinds is None or not self.kinds.isdisjoint(need.labels))
 
     def may_suit(self, need: Need) -> bool:
-        """Whether it may run some of the runs that ask for this, whose kinds need not be named."""
+        """True if the worker could execute some of the runs with these requirements, which need not name their kind."""
         if not need.labels:
             return not self.dedicated
         kinds = {label for label in need.labels if label.startswith(KIND_MARK)}
@@ -130,21 +131,21 @@ def need(resources: Resources | None, runs_on: Iterable[str]) -> Need:
 
 
 def profile(need: Need, level: int) -> str | None:
-    """The queue in which a run waits: runs of one profile are alike to every worker, so if the first one does not
-    fit, none does. None: it asks for nothing special, and anybody will do."""
+    """Return the placement profile of a run, which is the queue in which the run waits. Runs of one profile have equal
+    requirements, so if the first one does not fit a worker, none does. None if the run has no special requirements."""
     if need == PLAIN:
         return None
     return f"{level}|{need.slots}|{need.cpu}|{need.memory}|{' '.join(sorted(need.labels))}"
 
 
 def need_of(profile: str) -> Need:
-    """What the runs of a profile ask for."""
+    """Return the requirements of the runs of a profile."""
     _, slots, cpu, memory, labels = profile.split("|")
     return Need(int(slots), int(cpu), int(memory), frozenset(labels.split()))
 
 
 def total(needs: Iterable[tuple[Need, int]]) -> Need:
-    """What several runs take together: so many of each kind."""
+    """Return the sum of requirements. Each pair has the requirements of a run and the number of such runs."""
     slots = cpu = memory = 0
     for each, times in needs:
         slots += each.slots * times
@@ -154,6 +155,7 @@ def total(needs: Iterable[tuple[Need, int]]) -> Need:
 
 
 def choose(need: Need, profile: str | None, offers: Iterable[Offer]) -> Offer | None:
-    """The worker for a run: one that is kept free for its kind, else the one with the most room left."""
+    """Return the offer of the worker for a run: one that is reserved for its profile, or else the one with the most
+    free slots; None if no worker fits."""
     able = [offer for offer in offers if offer.fits(need) and offer.reserved_for in (None, profile)]
     return max(able, key=lambda offer: (offer.reserved_for is not None, offer.slots, offer.cpu), default=None)

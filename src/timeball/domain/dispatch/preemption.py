@@ -1,7 +1,8 @@
-"""Preemption: a run of low priority that allows it makes room for a waiting one of a higher class.
+"""Preemption: a running attempt whose job allows it gives its slots to a waiting run of a higher priority class.
 
-Its process is stopped where it is, and goes on when the other has ended; what cannot be stopped is handed back, at no
-cost. It is bounded, so that nobody starves: a run is asked so many times, and stops for so long at a time, at most.
+The worker suspends the process of the attempt, and resumes it when the other run has ended. An attempt that cannot be
+suspended is released, which does not count as an attempt. Preemption is bounded, so that no run starves: a run is
+preempted at most `MOST` times, and suspended for at most `LONGEST` each time.
 """
 
 from __future__ import annotations
@@ -15,19 +16,20 @@ from timeball.domain.dispatch.placement import Need, Offer
 from timeball.domain.instant import MILLISECOND, MINUTE, SECOND, Micros
 
 CLASS: Final = 3
-"""Levels from one class of priority to the next: from low to medium, from medium to high."""
+"""Number of priority levels between two classes: from low to medium, and from medium to high."""
 MOST: Final = 3
-"""How often a run makes room for others."""
+"""Maximum number of preemptions of one run."""
 PREEMPTION_DELAY: Final = 500 * MILLISECOND
-"""A run has to wait this long before another makes room for it: a slot may get free by itself."""
+"""Microseconds that a run has to wait before another run is preempted for it, because a slot may become free by itself.
+"""
 LONGEST: Final = 5 * MINUTE
-"""A process that was stopped goes on after this long at the latest."""
+"""Microseconds after which a suspended process is resumed in any case."""
 LENDING: Final = 5 * SECOND
-"""A process that was stopped goes on after this long if nobody came to use its slot."""
+"""Microseconds after which a suspended process is resumed if no run has used its slots."""
 
 
 class Running(Struct, frozen=True):
-    """A run that allows to be preempted, and that a worker has."""
+    """A run that may be preempted, with the attempt that a worker executes."""
 
     run_id: str
     session: str
@@ -39,12 +41,13 @@ class Running(Struct, frozen=True):
 
     @property
     def lends(self) -> Need:
-        """What it gives away while it is stopped: a process that stands still keeps its memory."""
+        """The resources that become free while the attempt is suspended: slots and CPU. A suspended process keeps its
+        memory."""
         return Need(self.need.slots, self.need.cpu)
 
 
 class WaitingRun(Struct, frozen=True):
-    """The first run of its kind that could be claimed."""
+    """The first claimable run of a placement profile."""
 
     run_id: str
     priority: int
@@ -52,24 +55,24 @@ class WaitingRun(Struct, frozen=True):
     need: Need
     eligible_at: Micros
     gated: bool
-    """Shares a limit with others, which may keep it from starting although there is room."""
+    """True if the run shares a limit with other runs, which may block its start although a worker has free slots."""
 
 
 class Preemption(Struct, frozen=True, kw_only=True):
-    """One time that a run made room for another."""
+    """One preemption of a run for the benefit of another run."""
 
     run_id: str
     number: int
-    """From 1 to `MOST`."""
+    """The number of this preemption of the run, from 1 to `MOST`."""
     by_run: str
-    """Who it was asked to make room for."""
+    """The id of the run that gets the slots."""
     token: int
-    """Of the attempt that was asked."""
+    """The fencing token of the preempted attempt."""
     asked_at: Micros
     paused_at: Micros | None
-    """When it stopped; None: it has not, or was handed back."""
+    """When the attempt was suspended; None if it is not suspended yet, or was released instead."""
     ended_at: Micros | None
-    """When it went on, or ended."""
+    """When the attempt was resumed, or ended."""
 
     @property
     def is_open(self) -> bool:
@@ -83,16 +86,18 @@ def choose(
     idle: Mapping[str, Offer],
     now: Micros,
 ) -> tuple[WaitingRun, Running] | None:
-    """Who makes room for whom. `waiting` comes in the order of rank, `left` is what the workers offer now, and `idle`
-    what they would without any run. Of those that could make room the lowest goes first, then who started last.
+    """Choose a waiting run and the running attempt to preempt for it. `waiting` is in the order of rank. `left` has the
+    resources that each worker offers now, and `idle` those that it would offer without any run, both by session. Of the
+    attempts that could be preempted, the one with the lowest priority is chosen, and among those the one that started
+    last.
 
-    A slot that gets free goes to whoever ranks first. So nobody makes room on a worker that one would get who is not
-    entitled to it: by its class, or because it has not waited long enough.
+    A slot that becomes free goes to the run with the first rank. No attempt is therefore preempted on a worker where
+    that run may not preempt: its class is not high enough, or it has not waited long enough.
     """
     open_to = {each.session for each in running}
     for first in waiting:
         if any(_takes(offer, first, first.need) for offer in left.values()):
-            continue  # it has a worker, or will have one in a moment
+            continue  # a worker has room for this run, so the next claim takes it
         lower = [each for each in running if each.priority + CLASS <= first.priority and each.session in open_to]
         able = [
             each
@@ -110,7 +115,7 @@ def _takes(offer: Offer, waiting: WaitingRun, need: Need) -> bool:
 
 
 def _with(offer: Offer, lender: Running) -> Offer:
-    """What a worker would offer if a run made room."""
+    """Return the offer of a worker as if this run were preempted."""
     lent = lender.lends
     return Offer(
         session=offer.session,

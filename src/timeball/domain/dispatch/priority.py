@@ -1,8 +1,8 @@
-"""Who goes first: a level from 0 to 9, and aging that comes from how runs are ordered.
+"""Priority: a level from 0 to 9, with aging that follows from the order of the runs.
 
-A run's rank is the time it became claimable minus a credit for its level; the lowest rank goes first.
-So nothing has to be re-aged, and nobody starves: a run of level `p` is overtaken only by runs of a higher
-level `q` that became claimable less than `(q - p)` credits after it.
+The rank of a run is the instant at which it became claimable minus a credit for its level; the lowest rank is claimed
+first. No rank has to be updated while a run waits, and no run starves: a run of level `p` is overtaken only by runs of
+a higher level `q` that became claimable less than `(q - p)` credits after it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from timeball.domain.instant import MINUTE, Micros
 NAMES: Final = {"low": 2, "medium": 5, "high": 8}
 LEVELS: Final = range(10)
 CREDIT: Final = MINUTE
-"""What one level is worth in waiting time, unless a server is told otherwise."""
+"""The waiting time that one level is worth, in microseconds, unless the settings of the server define another value."""
 
 
 def level(value: str | int) -> int:
-    """The level of a name or a number, or `Invalid`."""
+    """Return the level of a name or a number. Raise `Invalid` if it is not a priority."""
     if isinstance(value, str) and (found := NAMES.get(value.lower())) is not None:
         return found
     if isinstance(value, int) and not isinstance(value, bool) and value in LEVELS:
@@ -32,5 +32,6 @@ def rank(eligible_at: Micros, priority: int, credit: Micros = CREDIT) -> Micros:
 
 
 def bound(priority: int, credit: Micros = CREDIT) -> Micros:
-    """How long a run waits at most for others that came after it: then nothing younger outranks it any more."""
+    """Return the maximum time in which younger runs can overtake a run of this level. A run that becomes claimable
+    later than that never has a better rank."""
     return (LEVELS[-1] - priority) * credit
