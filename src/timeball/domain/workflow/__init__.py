@@ -1,1 +1,1 @@
-"""Tasks that need each other."""
+"""Workflows: jobs with tasks that depend on each other."""

@@ -1,7 +1,8 @@
-"""A workflow: tasks that need each other. What may be written.
+"""The definition of a workflow: a job with tasks that depend on each other.
 
-A workflow is a job whose task is of the kind `workflow`; so everything that rules jobs rules it, too. Each fire of it
-is one run, and the tasks of that run are runs themselves, made one by one as what they need has ended.
+A workflow is a job whose task has the kind `workflow`, so all rules for jobs apply to it. Each fire of a workflow is
+one run. The tasks of that run are runs of their own; the run of a task is created when the tasks that it needs have
+ended.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from timeball.domain.task.task import DEFAULT_GRACE, REMEMBERED, Task, check_dur
 MAX_TASKS: Final = 10_000
 
 WOVEN: Final = str(profile(Need(labels=frozenset({"(workflow)"})), 5))
-"""The queue in which runs of workflows wait: for no worker, since none can have such a label."""
+"""The placement profile of workflow runs. No worker can have its label, so that no worker claims them."""
 
 Name = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$(?!\n)")]
 RunIf = Literal["all_succeeded", "any_failed", "always"]
@@ -36,23 +37,24 @@ def _check_durations(timeout: Duration | None, grace: Duration, start_deadline: 
 class WorkflowTask(
     Struct, frozen=True, gc=False, rename="camel", forbid_unknown_fields=True, omit_defaults=True, kw_only=True
 ):
-    """One task of a workflow. It has what a job has to say of how it is executed, and nothing of when."""
+    """One task of a workflow. It has the fields of a job that define the execution, but no schedule."""
 
     name: Name
     task: Task | None = None
     task_id: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
     parameters: dict[str, Any] = {}
-    """Anywhere in them, `{"$result": "extract", "path": "/rows"}` stands for the result of a task that it needs,
-    `{"$item": ""}` for its item of `forEach` and `{"$parameter": "day"}` for a parameter of the workflow."""
+    """The parameters of the task. At any depth, `{"$result": "extract", "path": "/rows"}` stands for the result of a
+    task in `needs`, `{"$item": ""}` for the item of `forEach`, and `{"$parameter": "day"}` for a parameter of the
+    workflow."""
     needs: Annotated[list[Annotated[str, Meta(max_length=100)]], Meta(max_length=MAX_TASKS)] = []
-    """The tasks that have to end before it."""
+    """The names of the tasks that must end before this one starts."""
     run_if: RunIf = "all_succeeded"
     for_each: list[Any] | dict[str, Any] | UnsetType = UNSET
-    """Run it once for each item: a list, or a reference to one. Who needs it needs all of these, and its result is
-    the list of theirs."""
+    """A list of items, or a reference to one. The task runs once for each item. Tasks that need this task wait for all
+    its instances, and its result is the list of their results."""
     retry: Retry = Retry()
     priority: Literal["high", "medium", "low"] | Annotated[int, Meta(ge=0, le=9)] | None = None
-    """By default that of the workflow."""
+    """The priority of the task. The default is that of the workflow."""
     timeout: Duration | None = None
     grace: Duration = DEFAULT_GRACE
     start_deadline: Duration | None = None
@@ -67,7 +69,7 @@ class WorkflowTask(
     def __post_init__(self) -> None:
         _check_durations(self.timeout, self.grace, self.start_deadline)
         if (self.task is None) == (self.task_id is None):
-            raise ValueError(f"task {self.name} needs either a task or the taskId of a registered one")
+            raise ValueError(f"task {self.name} needs either a task or the taskId of a registered task")
 
 
 class Workflow(
@@ -80,7 +82,8 @@ class Workflow(
     forbid_unknown_fields=True,
     omit_defaults=True,
 ):
-    """Tasks that need each other."""
+    """A workflow: tasks that depend on each other."""
 
     tasks: Annotated[list[WorkflowTask], Meta(min_length=1, max_length=MAX_TASKS)]
-    """`validation` says whether they fit together: when they are written, not whenever they are read."""
+    """The tasks. The module `validation` checks that they are consistent when a workflow is created or changed, not
+    each time it is decoded."""

@@ -1,6 +1,6 @@
-"""How a workflow run advances: the state of each task, and what follows for others from how a task ends.
+"""The progress of a workflow run: the state of each task, and the effect of its end on the tasks that need it.
 
-Nothing here looks at a whole graph while it runs: a task counts what it still waits for.
+No function reads the whole graph while the workflow runs: each task counts the tasks that it still waits for.
 """
 
 from __future__ import annotations
@@ -19,50 +19,50 @@ from timeball.domain.workflow.references import sources
 
 
 class TaskState(StrEnum):
-    """Where a task of a workflow run stands. The last four are its end."""
+    """The state of a task of a workflow run. The last four are final."""
 
     WAITING = "waiting"
-    """For the tasks that it needs."""
+    """The task waits for tasks that it needs."""
     RUNNING = "running"
-    """It has a run, or several, that are its own: queued, executing or waiting for another attempt."""
+    """The task has one or several runs, which are queued, executing or waiting for another attempt."""
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     CANCELLED = "cancelled"
     SKIPPED = "skipped"
-    """What its `runIf` asks for did not come about; its reason says what."""
+    """The condition in `runIf` was not met. The reason of the task says why."""
 
 
 ENDED: Final = frozenset({TaskState.SUCCEEDED, TaskState.FAILED, TaskState.CANCELLED, TaskState.SKIPPED})
 
 
 class Step(Struct):
-    """A task of a workflow run, or one instance of one with `forEach`; changed as it goes on."""
+    """The state of one task of a workflow run, or of one instance of a task with `forEach`. It is mutable."""
 
     place: int
-    """Its position in the workflow."""
+    """The position of the task in the workflow."""
     index: int
-    """Of the item; -1: the task itself."""
+    """The index of the item of an instance; -1 for the task itself."""
     name: str
     state: TaskState = TaskState.WAITING
     fresh: bool = False
-    """Whether somebody has to look at it: it may run, or it has ended and nobody has told those who need it."""
+    """True if the task is ready to start, or has ended and its dependents have not been updated."""
     waits: int = 0
-    """Tasks that it needs and that have not ended."""
+    """Number of tasks in `needs` that have not ended."""
     unmet: int = 0
-    """Of those that have, how many did not succeed."""
+    """Number of tasks in `needs` that have ended without success."""
     ill: int = 0
-    """Of those, how many failed, or were skipped because another one had."""
+    """Number of tasks in `needs` that failed, or were skipped because of a failure. They are included in `unmet`."""
     because: str = ""
-    """One that did not succeed: a failed one, if there is such."""
+    """The name of a task in `needs` that did not succeed; a failed one, if there is one."""
     run_if: RunIf = "all_succeeded"
     open: int = 0
-    """Instances that have not ended."""
+    """Number of instances that have not ended."""
     instances: int | None = None
-    """How many it has; None: it has no `forEach`, or has not begun."""
+    """Number of instances; None if the task has no `forEach`, or has not started."""
     run_id: str | None = None
     reason: str = ""
     item: str | None = None
-    """JSON, of an instance."""
+    """The item of an instance, as JSON."""
 
     @property
     def key(self) -> tuple[int, int]:
@@ -74,14 +74,14 @@ class Step(Struct):
 
     @property
     def is_ill(self) -> bool:
-        """Whether it counts as a failure for those who need it."""
+        """True if the task counts as failed for the tasks that need it."""
         return self.state in (TaskState.FAILED, TaskState.CANCELLED) or (
             self.state is TaskState.SKIPPED and self.ill > 0
         )
 
     @property
     def is_well(self) -> bool:
-        """Whether it ended as it should: it succeeded, or was skipped, and not for a failure."""
+        """True if the task succeeded, or was skipped for another reason than a failure."""
         return self.has_ended and not self.is_ill
 
     def end(self, state: TaskState, reason: str = "") -> None:
@@ -89,17 +89,17 @@ class Step(Struct):
 
 
 class Node(Struct, frozen=True):
-    """What of a task in a graph never changes."""
+    """A task in the graph of a workflow. Unlike `Step`, it never changes."""
 
     task: WorkflowTask
     children: tuple[int, ...]
-    """The places of those who need it."""
+    """The positions of the tasks that need this one."""
     sources: dict[str, int]
-    """The places of the tasks whose results it uses."""
+    """The positions of the tasks whose results this one uses, by name."""
 
 
 def graph(tasks: Sequence[WorkflowTask]) -> list[Node]:
-    """The tasks, in their places."""
+    """Return the graph of a workflow, in the order of its tasks."""
     places = {task.name: place for place, task in enumerate(tasks)}
     children: list[list[int]] = [[] for _ in tasks]
     for place, task in enumerate(tasks):
@@ -112,7 +112,8 @@ def graph(tasks: Sequence[WorkflowTask]) -> list[Node]:
 
 
 def begin(tasks: Sequence[WorkflowTask], kept: Mapping[int, Step] = MappingProxyType({})) -> list[Step]:
-    """The steps of a workflow run that starts, where those at the `kept` places have ended before."""
+    """Return the steps of a new workflow run. `kept` has the steps of an earlier run that are not executed again, by
+    position."""
     places = {task.name: place for place, task in enumerate(tasks)}
     steps = []
     for place, task in enumerate(tasks):
@@ -129,7 +130,8 @@ def begin(tasks: Sequence[WorkflowTask], kept: Mapping[int, Step] = MappingProxy
 
 
 def kept(tasks: Sequence[WorkflowTask], before: Mapping[int, Step]) -> dict[int, Step]:
-    """What a retry leaves alone: tasks that succeeded, or had no reason to run, and need nothing that runs again."""
+    """Return the steps that a retry does not execute again, by position: tasks that succeeded, or were skipped for
+    another reason than a failure, and that need no task that is executed again."""
     places = {task.name: place for place, task in enumerate(tasks)}
     stays: dict[int, Step] = {}
     for name in graphlib.TopologicalSorter({task.name: task.needs for task in tasks}).static_order():
@@ -141,7 +143,7 @@ def kept(tasks: Sequence[WorkflowTask], before: Mapping[int, Step]) -> dict[int,
 
 
 def tell(ended: Step, child: Step) -> None:
-    """Let a task know that one it needs has ended."""
+    """Update a task after a task that it needs has ended."""
     child.waits -= 1
     if ended.state is not TaskState.SUCCEEDED:
         if not child.unmet or (ended.is_ill and not child.ill):
@@ -153,12 +155,12 @@ def tell(ended: Step, child: Step) -> None:
 
 
 def skip_reason(step: Step) -> str | None:
-    """Why a task all of whose needs have ended does not run; None: it does."""
+    """Return the reason why a task is skipped after all tasks that it needs have ended; None if it runs."""
     match step.run_if:
         case "all_succeeded":
             if not step.unmet:
                 return None
-            others = f" (nor did {counted(step.unmet - 1, 'other')})" if step.unmet > 1 else ""
+            others = f" ({counted(step.unmet - 1, 'other')} did not either)" if step.unmet > 1 else ""
             return f"task {step.because} did not succeed{others}"
         case "any_failed":
             return None if step.ill else "none of the tasks it needs failed"
@@ -169,7 +171,7 @@ def skip_reason(step: Step) -> str | None:
 
 
 def join(task: Step, failed: int, first: str) -> None:
-    """End a task with `forEach`, all of whose instances have ended."""
+    """End a task with `forEach` after all its instances have ended."""
     if failed:
         task.end(TaskState.FAILED, f"{failed} of {task.instances} instances did not succeed; the first: {first}")
     else:

@@ -1,4 +1,4 @@
-"""References in the parameters of a workflow's tasks: what they stand for, and the value with everything filled in."""
+"""References in the parameters of workflow tasks: parses them, and replaces them by the values that they stand for."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from msgspec import UNSET, Struct
 from timeball.domain.workflow.definition import WorkflowTask
 
 MAX_INSTANCES: Final = 10_000
-"""Of one task with `forEach`."""
+"""Maximum number of instances of one task with `forEach`."""
 SIZE_PER_STEP: Final = 5_000
-"""Tasks, needs and values that are looked at in one step of a check."""
+"""Number of tasks, needs and values that one step of a check reads."""
 LARGEST: Final = 1 << 20
-"""Bytes of the parameters of one task, once the results of others are in them: as much as a request may bring."""
+"""Maximum size, in bytes, of the parameters of one task after all references are replaced. It is the maximum size of a
+request body."""
 
 
 class Result(Struct, frozen=True):
-    """The result of a task, or what a pointer finds in it."""
+    """A reference to the result of a task, or to the value at a JSON pointer in it."""
 
     source: str
     path: str = ""
@@ -27,13 +28,13 @@ class Result(Struct, frozen=True):
 
 
 class Item(Struct, frozen=True):
-    """The item of a `forEach`."""
+    """A reference to the item of a `forEach`, or to the value at a JSON pointer in it."""
 
     path: str = ""
 
 
 class Parameter(Struct, frozen=True):
-    """A parameter of the workflow."""
+    """A reference to a parameter of the workflow."""
 
     name: str
 
@@ -42,26 +43,26 @@ Reference = Result | Item | Parameter
 
 
 class Unreadable(Struct, frozen=True):
-    """An object that looks like a reference and is none."""
+    """An object that looks like a reference but is not a valid one."""
 
     detail: str
 
 
 class Missing(Exception):
-    """What a reference stands for is not there; says why."""
+    """Raised when the value of a reference does not exist. The message is the reason."""
 
 
 _FIELDS: Final = {"$result": {"path", "default"}, "$item": set[str](), "$parameter": set[str]()}
 
 
 def reference(value: dict[str, Any]) -> Reference | Unreadable | None:
-    """What an object stands for, if it is a reference."""
+    """Parse an object as a reference. Return None if it is an ordinary object."""
     word = next((word for word in _FIELDS if word in value), None)
     if word is None:
         return None
     named = value[word]
     if not isinstance(named, str) or (extra := value.keys() - {word} - _FIELDS[word]):
-        wrong = f"has no field {sorted(extra)[0]!r}" if isinstance(named, str) else f"names a text, not {named!r:.50}"
+        wrong = f"has no field {sorted(extra)[0]!r}" if isinstance(named, str) else f"must be a text, not {named!r:.50}"
         return Unreadable(f"{word} {wrong}")
     path = named if word == "$item" else value.get("path", "")
     if not isinstance(path, str) or (path and not path.startswith("/")):
@@ -76,12 +77,13 @@ def reference(value: dict[str, Any]) -> Reference | Unreadable | None:
 
 
 def references(value: Any) -> Iterator[Reference | Unreadable]:
-    """All that is referred to anywhere in a value."""
+    """Yield all references at any depth of a value."""
     return (found for found in searched(value) if found is not None)
 
 
 def searched(value: Any) -> Iterator[Reference | Unreadable | None]:
-    """The same, with a None now and then, where others may have a turn."""
+    """Yield all references at any depth of a value, and None after each `SIZE_PER_STEP` values, so that the caller can
+    give other work its turn."""
     waiting = [value]
     looked_at = 0
     while waiting:
@@ -101,7 +103,7 @@ def searched(value: Any) -> Iterator[Reference | Unreadable | None]:
 
 
 def sources(task: WorkflowTask) -> set[str]:
-    """The tasks whose results it uses."""
+    """Return the names of the tasks whose results a task uses."""
     every = [*references(task.parameters)]
     if isinstance(task.for_each, dict):
         every += references(task.for_each)
@@ -109,12 +111,13 @@ def sources(task: WorkflowTask) -> set[str]:
 
 
 def resolve(value: Any, look_up: Callable[[Reference], Any]) -> Any:
-    """The value with everything in it that is referred to. Raises `Missing`."""
+    """Return a value in which every reference is replaced by the result of `look_up`. Raise `Missing` if a value does
+    not exist."""
     if isinstance(value, dict):
         found = reference(value)
         if found is None:
             return {name: resolve(each, look_up) for name, each in value.items()}
-        assert not isinstance(found, Unreadable), "it was checked when the workflow was written"
+        assert not isinstance(found, Unreadable), "references are checked when a workflow is created or changed"
         return look_up(found)
     if isinstance(value, list):
         return [resolve(each, look_up) for each in value]
@@ -122,7 +125,8 @@ def resolve(value: Any, look_up: Callable[[Reference], Any]) -> Any:
 
 
 def at_path(value: Any, path: str, of: str) -> Any:
-    """What a JSON pointer (RFC 6901) finds. Raises `Missing`."""
+    """Return the value at a JSON pointer (RFC 6901). `of` names the value in the message of `Missing`, which is raised
+    if there is none."""
     for step in path.split("/")[1:]:
         key = step.replace("~1", "/").replace("~0", "~")
         if isinstance(value, dict) and key in value:
@@ -135,10 +139,10 @@ def at_path(value: Any, path: str, of: str) -> Any:
 
 
 class Known(Struct):
-    """What the references of a task stand for."""
+    """The values that the references of a task can have. Calling it returns the value of one reference."""
 
     results: Mapping[str, Any]
-    """What the tasks it needs left behind: a `Missing` for those that left nothing."""
+    """The results of the tasks in `needs`, by name; a `Missing` for a task without a result."""
     parameters: Mapping[str, Any]
     item: Any = UNSET
 
@@ -165,20 +169,21 @@ class Known(Struct):
 
 
 def items(task: WorkflowTask, known: Known) -> list[Any]:
-    """What a task with `forEach` runs over. Raises `Missing`."""
+    """Return the items of a task with `forEach`. Raise `Missing` if they do not exist or are too many."""
     if isinstance(task.for_each, list):
         return task.for_each
     found = resolve(task.for_each, known)
     if not isinstance(found, list):
-        raise Missing(f"forEach wants a list, and got {type(found).__name__}")
+        raise Missing(f"forEach needs a list, and got {type(found).__name__}")
     if len(found) > MAX_INSTANCES:
-        raise Missing(f"forEach got {len(found):,} items; {MAX_INSTANCES:,} are the most")
+        raise Missing(f"forEach got {len(found):,} items; the maximum is {MAX_INSTANCES:,}")
     return found
 
 
 def parameters(task: WorkflowTask, known: Known) -> dict[str, Any]:
-    """What a task is executed with. Raises `Missing`."""
+    """Return the parameters of a task with all references replaced. Raise `Missing` if a value does not exist or the
+    parameters are too large."""
     found: dict[str, Any] = resolve(task.parameters, known)
     if found is not task.parameters and (size := len(msgspec.json.encode(found))) > LARGEST:
-        raise Missing(f"its parameters come to {size:,} bytes; {LARGEST:,} are the most")
+        raise Missing(f"the parameters of the task have {size:,} bytes; the maximum is {LARGEST:,}")
     return found

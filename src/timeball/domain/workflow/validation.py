@@ -1,6 +1,7 @@
-"""Whether the tasks of a workflow fit together: names, needs, references, and no cycle.
+"""Checks that the tasks of a workflow are consistent: names, needs, references, and no cycle.
 
-Asked when a workflow is written, in steps: one of 10,000 tasks with 100,000 needs takes a quarter of a second.
+The check runs when a workflow is created or changed. It runs in steps, because a workflow of 10,000 tasks with 100,000
+needs takes a quarter of a second.
 """
 
 from __future__ import annotations
@@ -25,15 +26,15 @@ from timeball.domain.workflow.references import (
 )
 
 MAX_NEEDS: Final = 100_000
-"""Of all tasks together."""
+"""Maximum number of needs of all tasks of a workflow together."""
 MAX_SHOWN: Final = 20
-"""Names of a cycle in an error message."""
+"""Maximum number of task names of a cycle in an error message."""
 MAX_PROBLEMS: Final = 100
-"""Problems of a workflow that are looked for."""
+"""Number of problems after which the check stops."""
 
 
 def check(tasks: Sequence[WorkflowTask]) -> tuple[Problem, ...]:
-    """What is wrong with them together, each with a pointer into the list."""
+    """Return the problems of a list of tasks, each with a JSON pointer into the list."""
     steps = checking(tasks)
     while True:
         try:
@@ -44,14 +45,15 @@ def check(tasks: Sequence[WorkflowTask]) -> tuple[Problem, ...]:
 
 
 def checking(tasks: Sequence[WorkflowTask]) -> Generator[None, None, tuple[Problem, ...]]:
-    """The same in steps, each of which takes a millisecond or so. Stops at `MAX_PROBLEMS`."""
+    """Check a list of tasks in steps of about a millisecond each. The generator returns the problems, at most about
+    `MAX_PROBLEMS`."""
     if sum(len(task.needs) for task in tasks) > MAX_NEEDS:
-        return (Problem("", f"the tasks have more than {MAX_NEEDS:,} needs together"),)
+        return (Problem("", f"the tasks have more than {MAX_NEEDS:,} needs in total"),)
     problems: list[Problem] = []
     known: set[str] = set()
     for at, task in enumerate(tasks):
         if task.name in known:
-            problems.append(Problem(f"/{at}/name", f"there are two tasks {task.name!r}; give each its own name"))
+            problems.append(Problem(f"/{at}/name", f"two tasks have the name {task.name!r}; task names must be unique"))
         known.add(task.name)
     size = 0
     for at, task in enumerate(tasks):
@@ -76,10 +78,10 @@ def _wrong_needs(at: int, task: WorkflowTask, known: set[str]) -> Iterator[Probl
         elif need not in known:
             yield Problem(f"/{at}/needs/{place}", f"there is no task {need!r}")
         elif need in seen:
-            yield Problem(f"/{at}/needs/{place}", f"task {need!r} is named twice")
+            yield Problem(f"/{at}/needs/{place}", f"task {need!r} is listed twice")
         seen.add(need)
     if task.run_if == "any_failed" and not task.needs:
-        yield Problem(f"/{at}/runIf", "a task that needs no other never finds that one failed")
+        yield Problem(f"/{at}/runIf", "any_failed requires at least one task in needs")
 
 
 def _wrong_references(at: int, task: WorkflowTask, problems: list[Problem]) -> Generator[None, None, None]:
@@ -87,7 +89,7 @@ def _wrong_references(at: int, task: WorkflowTask, problems: list[Problem]) -> G
     if isinstance(task.for_each, dict):
         sources.append(("/forEach", task.for_each))
         if not isinstance(reference(task.for_each), Result | Parameter):
-            detail = 'forEach is a list, or a reference such as {"$result": "list-files"}'
+            detail = 'forEach must be a list, or a reference such as {"$result": "list-files"}'
             problems.append(Problem(f"/{at}/forEach", detail))
     elif isinstance(task.for_each, list) and len(task.for_each) > MAX_INSTANCES:
         problems.append(Problem(f"/{at}/forEach", f"forEach has more than {MAX_INSTANCES:,} items"))
@@ -111,15 +113,16 @@ def _wrong_reference(
         case Unreadable(detail):
             return detail
         case Result(source) if source not in needs:
-            return f"it uses the result of {source!r}, which is not among its needs"
+            return f"the task uses the result of {source!r}, which is not among its needs"
         case Item() if task.for_each is UNSET or inside == "/forEach":
-            return "$item stands for an item of forEach, which this task has not"
+            return "$item is allowed only in the parameters of a task with forEach"
         case _:
             return None
 
 
 def _cycle(tasks: Sequence[WorkflowTask]) -> Generator[None, None, tuple[Problem, ...]]:
-    """A cycle, as a problem that names it in the order in which the tasks would have to run."""
+    """Search for a cycle, in steps. Return a problem that names its tasks in the order in which they would have to run;
+    an empty tuple if there is no cycle."""
     needs = {task.name: task.needs for task in tasks}
     waits = {name: len(each) for name, each in needs.items()}
     needed_by: dict[str, list[str]] = {name: [] for name in needs}
@@ -145,7 +148,7 @@ def _cycle(tasks: Sequence[WorkflowTask]) -> Generator[None, None, tuple[Problem
             yield
     if not waits:
         return ()
-    # Each task that is left needs another one that is left: a walk from need to need reaches a task again.
+    # Each remaining task needs another remaining task, so following the needs reaches the same task again.
     path: dict[str, int] = {}
     name = next(iter(waits))
     while name not in path:
