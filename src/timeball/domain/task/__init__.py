@@ -1,1 +1,1 @@
-"""What a job executes, and when a failed attempt is repeated."""
+"""Tasks: what a job executes, and the retry policy for failed attempts."""

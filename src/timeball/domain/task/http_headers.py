@@ -1,11 +1,11 @@
-"""Which headers an HTTP job may set, and which of them go along to another origin.
+"""Rules for the headers of HTTP jobs: which headers a job may set, and which are sent to another origin on a redirect.
 
-HTTP calls of all jobs share connections. A header that says how a message is framed, or that belongs to the connection
-and not to the request, would let one job decide where the answer of another begins; so no attempt sends one.
+The HTTP calls of all jobs share connections. A header that frames a message, or that belongs to the connection and not
+to the request, would let one job decide where the response to another job begins. No attempt sends such a header.
 
-`Host` may be set, to one `host` or `host:port`: it is how a job reaches a virtual host at a certain address, and it
-frames nothing. `User-Agent`, `Idempotency-Key` and `traceparent` are Timeball's defaults, and a job may replace them.
-`X-Timeball-*` says which attempt calls: targets rely on the fencing token there, so no job sets it.
+`Host` may be set to one `host` or `host:port`: a job needs it to reach a virtual host at a certain address, and it does
+not frame a message. `User-Agent`, `Idempotency-Key` and `traceparent` are defaults of Timeball that a job may replace.
+`X-Timeball-*` identifies the attempt that calls. Targets rely on the fencing token in it, so no job may set it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CONNECTION_HEADERS: Final = frozenset(
         "upgrade",
     }
 )
-"""Those that frame a message or belong to one connection."""
+"""Headers that frame a message or belong to one connection, in lower case."""
 IDENTITY_PREFIX: Final = "x-timeball-"
 
 _HOST: Final = re.compile(r"(?:\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253})(?::[0-9]{1,5})?", re.ASCII)
@@ -50,16 +50,17 @@ class HeaderFault(Struct, frozen=True):
 
 
 def unsendable(headers: Mapping[str, str]) -> HeaderFault | None:
-    """The first header that no attempt may send, also of a job that was stored before this rule."""
+    """Return the first header that no attempt may send; None if there is none. Workers also check it, for jobs that
+    were stored before the rule existed."""
     seen: set[str] = set()
     for name, value in headers.items():
         lower = name.lower()
         if lower in CONNECTION_HEADERS:
-            return HeaderFault(name, f"the header {name!r} belongs to the connection, which jobs share; leave it out")
+            return HeaderFault(name, f"the header {name!r} belongs to the connection, which jobs share; remove it")
         if lower == "host" and not _HOST.fullmatch(value):
             return HeaderFault(name, f"the header {name!r} must be one host or host:port, not {value[:100]!r}")
         if _CONTROL.search(value):
-            return HeaderFault(name, f"the value of the header {name!r} has a control character in it")
+            return HeaderFault(name, f"the value of the header {name!r} contains a control character")
         if lower in seen:
             return HeaderFault(name, f"the header {name!r} is given twice; join its values with a comma")
         seen.add(lower)
@@ -67,15 +68,16 @@ def unsendable(headers: Mapping[str, str]) -> HeaderFault | None:
 
 
 def refused(headers: Mapping[str, str]) -> HeaderFault | None:
-    """The first header that a job may not be given."""
+    """Return the first header that a job may not set; None if there is none."""
     for name in headers:
         if name.lower().startswith(IDENTITY_PREFIX):
-            return HeaderFault(name, f"the header {name!r} is set by Timeball for every attempt; leave it out")
+            return HeaderFault(name, f"the header {name!r} is set by Timeball for every attempt; remove it")
     return unsendable(headers)
 
 
 def for_another_origin(headers: Mapping[str, str]) -> dict[str, str]:
-    """The headers of a job without those that look like credentials, or that name the host it meant to call."""
+    """Return the headers of a job for a redirect to another origin: without `Host`, and without headers that look like
+    credentials."""
     return {
         name: value for name, value in headers.items() if name.lower() != "host" and not _is_credential(name, value)
     }

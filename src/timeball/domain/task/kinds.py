@@ -1,8 +1,8 @@
-"""The kinds of tasks, in one table. What lists kinds derives from it: validation, `--kinds`, options of the command
-line, keywords of the client, labels of workers.
+"""The task kinds, in one table. Every list of kinds is derived from it: validation, `--kinds`, options of the command
+line, keywords of the client, and labels of workers.
 
-To add a kind: an entry here, a struct in `task.py` and its place in the union `Task`, an executor, and a line in
-`bootstrap/worker.py`. The table needs no msgspec, so that `timeball --help` starts without it.
+To add a kind, add an entry here, a struct in `task.py` and in its union `Task`, an executor, and a line in
+`bootstrap/worker.py`. The module does not import msgspec, so that `timeball --help` starts without it.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from typing import Final, NamedTuple
 
 class TaskKind(NamedTuple):
     name: str
-    """The tag of its struct in `task.py`; also its option on the command line, and its keyword in the client."""
+    """The tag of the struct in `task.py`. The option of the command line and the keyword of the client have this name.
+    """
     main_field: str
-    """The field that says what to run. The option sets it, and a complaint about a whole task points at it."""
+    """The field that defines what to execute. The option sets it, and an error about the whole task points to it."""
     metavar: str
-    """What the option takes."""
+    """The placeholder for the value of the option in the help."""
     summary: str
-    """What the option does, in one sentence."""
+    """The help of the option, in one sentence."""
 
 
 TASK_KINDS: Final = (
@@ -31,4 +32,4 @@ TASK_KINDS: Final = (
 KINDS: Final = tuple(kind.name for kind in TASK_KINDS)
 MAIN_FIELDS: Final = {kind.name: kind.main_field for kind in TASK_KINDS}
 OFFERED: Final = tuple(sorted(TASK_KINDS, key=lambda kind: kind.name != "shell"))
-"""In the order of the command line: the most used kind first."""
+"""The kinds in the order of the command line: the most used kind comes first."""

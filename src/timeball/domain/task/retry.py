@@ -1,4 +1,4 @@
-"""When to try again after a failure, and when to give up."""
+"""The retry policy: when a failed attempt is repeated, and when the run fails for good."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from timeball.domain.instant import DAY, Micros
 from timeball.domain.task.task import REMEMBERED, check_duration
 
 Delivery = Literal["at_least_once", "at_most_once"]
-"""`at_most_once`: an attempt that may have done something is never repeated."""
+"""With `at_most_once`, an attempt that may have begun its work is never repeated."""
 
 MAX_RETRIES: Final = 100
 JITTER: Final = 0.1
-"""Backoff is spread by ± this share, so that a thousand failures do not come back as one."""
+"""The backoff varies randomly by ± this fraction, so that a thousand failed runs are not retried at the same instant.
+"""
 
 
 MaxRetries = Annotated[int, Meta(ge=0, le=MAX_RETRIES)]
@@ -27,7 +28,7 @@ Backoff = (
 
 
 class NonRetryable(Struct, frozen=True, gc=False, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
-    """Failures that another try cannot heal."""
+    """Failures that a retry cannot fix. A run with such a failure fails without another attempt."""
 
     exit_codes: Annotated[list[Annotated[int, Meta(ge=0, le=255)]], Meta(max_length=256)] = []
     statuses: Annotated[list[Annotated[int, Meta(ge=100, le=599)]], Meta(max_length=500)] = []
@@ -35,7 +36,8 @@ class NonRetryable(Struct, frozen=True, gc=False, rename="camel", forbid_unknown
 
 
 class Retry(Struct, frozen=True, gc=False, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
-    """`maxRetries` counts re-executions after the first attempt. A list of delays repeats its last one."""
+    """The retry policy of a job. `maxRetries` is the number of attempts after the first one. If `backoff` is a list of
+    delays, its last element repeats."""
 
     max_retries: MaxRetries = 3
     backoff: Backoff = "exponential"
@@ -57,15 +59,16 @@ def _check_durations(base: Duration, cap: Duration) -> None:
 
 
 def limit(policy: Retry) -> Micros:
-    """The longest wait before a retry."""
+    """Return the maximum delay before a retry."""
     return min(duration.parse(policy.cap), 366 * DAY)
 
 
 def delay(policy: Retry, attempt: int, spread: float, asked: Micros = 0) -> Micros:
-    """How long to wait after attempt number `attempt` (from 1) failed; `spread` is a random number in [0, 1).
+    """Return the delay after attempt number `attempt` (from 1) failed. `spread` is a random number from 0 (inclusive)
+    to 1 (exclusive).
 
-    `asked` is the wait that the target asked for: the retry starts no earlier, within the cap. Never negative, never
-    above the cap, and exact integers throughout: 2**attempt cannot overflow.
+    `asked` is the delay that the target requested: the retry does not start earlier, within the cap. The delay is never
+    negative and never above the cap. It is computed in integers, so that 2**attempt cannot overflow.
     """
     cap = limit(policy)
     return min(cap, max(asked, _backoff(policy, attempt, spread, cap)))
@@ -87,7 +90,7 @@ def _backoff(policy: Retry, attempt: int, spread: float, cap: Micros) -> Micros:
 
 
 def gives_up(policy: Retry, *, exit_code: int | None, status: int | None, exceptions: tuple[str, ...]) -> bool:
-    """Whether the policy names this failure as one that another try cannot heal."""
+    """True if the policy excludes a retry of this failure."""
     never = policy.non_retryable
     return (
         (exit_code is not None and exit_code in never.exit_codes)

@@ -1,8 +1,10 @@
-"""Variables that a script job must not set: they make interpreters, loaders and usual tools run other code.
+"""Environment variables that a script job must not set, because they make interpreters, loaders and common tools run
+other code.
 
-The operator of a worker chooses what its scripts do; a submitter chooses only which of them runs, and with what.
-Names are refused rather than allowed one by one, since scripts read variables with names of their own. A script that
-hands such a variable to a shell, or calls a program whose variables are not listed here, decides about that itself.
+The operator of a worker decides what its scripts do. A submitter chooses only which script runs, and its arguments and
+variables. The rule is a list of refused names and not of allowed names, because scripts read variables with names of
+their own. It does not protect a script that passes a variable to a shell, or that calls a program whose variables are
+not listed here.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ PYTHONUNBUFFERED PYTHONIOENCODING PYTHONUTF8 PYTHONHASHSEED PYTHONDONTWRITEBYTEC
 GIT_AUTHOR_NAME GIT_AUTHOR_EMAIL GIT_AUTHOR_DATE GIT_COMMITTER_NAME GIT_COMMITTER_EMAIL GIT_COMMITTER_DATE
 GIT_TERMINAL_PROMPT
 """
-# The loader and the C library; interpreters; tools that start programs which variables name; places of configuration.
+# By line: the loader and the C library; interpreters; tools that start programs named by variables; configuration.
 _PREFIXES: Final = """
 LD_ DYLD_ GCONV_ GLIBC_ MALLOC_
 BASH PYTHON PERL RUBY GEM_ BUNDLE_ NODE_ NPM_ YARN_ JAVA_ _JAVA JDK_ LUA_ PHP_ DOTNET_ CORECLR_ COR_PROFILER COR_ENABLE
@@ -34,13 +36,13 @@ KUBECONFIG GNUPGHOME RIPGREP_CONFIG_PATH VIMINIT AWS_CONFIG_FILE AWS_SHARED_CRED
 SSL_CERT_FILE SSL_CERT_DIR CURL_CA_BUNDLE REQUESTS_CA_BUNDLE
 """
 HARMLESS: Final = frozenset(_HARMLESS.split())
-"""With a refused prefix, and yet of use."""
+"""Names with a refused prefix that are allowed, because they are useful and do not run other code."""
 REFUSED_PREFIXES: Final = tuple(_PREFIXES.split())
 REFUSED: Final = frozenset(_NAMES.split())
 
 
 def is_refused(name: str) -> bool:
-    """Names are compared without regard to case: some tools do so."""
+    """True if a script job must not set this variable. The comparison ignores case, because some tools do."""
     capitals = name.upper()
     return capitals in REFUSED or (capitals.startswith(REFUSED_PREFIXES) and capitals not in HARMLESS)
 
@@ -51,8 +53,8 @@ def refused(names: Iterable[str]) -> list[str]:
 
 def reason(name: str) -> str:
     if name.upper().startswith("TIMEBALL_"):
-        return f"a script job cannot set {name}: names that begin with TIMEBALL_ are Timeball's own"
+        return f"a script job cannot set {name}: names that begin with TIMEBALL_ are reserved for Timeball"
     return (
-        f"a script job cannot set {name}: it could run other code than the script's; set it in the script, or pass the"
-        " value under a name of your own"
+        f"a script job cannot set {name}: the variable could run code other than the script; set it in the script, or"
+        " pass the value under another name"
     )

@@ -1,4 +1,4 @@
-"""What is executed: one frozen value per kind, told apart by `kind`. `kinds.py` has the table of kinds."""
+"""Tasks: one frozen struct per kind, distinguished by the field `kind`. `kinds.py` has the table of kinds."""
 
 from __future__ import annotations
 
@@ -22,33 +22,36 @@ VariableName = Annotated[str, Meta(max_length=256, pattern=r"^[A-Za-z_][A-Za-z0-
 Status = Annotated[int, Meta(ge=100, le=599)]
 MAX_HTTP_HEADERS: Final = 1_000
 MAX_VARIABLES: Final = 10_000
-"""Of the environment of a task."""
+"""Maximum number of environment variables of a task."""
 
 _FUNCTION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,199}", re.ASCII)
-# A scheme and a host, and what follows; nowhere a blank or a control character.
+# A scheme and a host, then the rest of the URL. No blank or control character is allowed.
 _URL = re.compile(r"([^\x00-\x20/?#]*//[^\x00-\x20/?#]*)[^\x00-\x20]*")
 REMEMBERED: Final = 1_024
-"""Values found to be valid that need not be looked at again: most jobs use the same few. Each of them is short."""
+"""Number of cached values that were found to be valid, so that they are not checked again: most jobs use the same few
+values. Each value is short."""
 
 
 class _Task(
     Struct, frozen=True, gc=False, rename="camel", tag_field="kind", forbid_unknown_fields=True, omit_defaults=True
 ):
-    """Shared shape of all kinds."""
+    """Base class of all task kinds."""
 
 
 class Http(_Task, frozen=True, tag="http"):
-    """An HTTP call. Succeeds with a 2xx, or with one of `acceptedStatuses` if given."""
+    """An HTTP call. It succeeds with a 2xx status, or, if `acceptedStatuses` is given, with one of these."""
 
     url: Annotated[str, Meta(max_length=8_192)]
     method: Literal["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"] = "POST"
     headers: Annotated[dict[HeaderName, Header], Meta(max_length=MAX_HTTP_HEADERS)] = {}
-    """None that belong to the connection, and no `X-Timeball-*`: `http_headers` has the rule."""
+    """The headers of the request. Headers of the connection and `X-Timeball-*` are refused (`http_headers`)."""
     body: Raw | UnsetType = UNSET
-    """Text is sent as it is; any other JSON value as JSON. Without a body, POST, PUT and PATCH send the parameters."""
+    """A JSON string is sent as plain text; any other JSON value is sent as JSON. Without a body, POST, PUT and PATCH
+    send the parameters."""
     accepted_statuses: Annotated[list[Status], Meta(max_length=100)] = []
     breaker: bool = True
-    """Whether it waits while calls to its host keep failing, and its own calls count for that host's circuit."""
+    """True if runs wait while the circuit breaker of the host is open, and their calls count for the circuit breaker.
+    """
 
     def __post_init__(self) -> None:
         parts = _URL.fullmatch(self.url)
@@ -70,11 +73,12 @@ class Shell(_Task, frozen=True, tag="shell"):
     def __post_init__(self) -> None:
         words = [self.command] if isinstance(self.command, str) else self.command
         if not words[0].strip():
-            raise ValueError("the command is empty; write what to run")
+            raise ValueError("the command is empty")
 
 
 class Script(_Task, frozen=True, tag="script"):
-    """A file of the worker's scripts folder, found when the run starts; its suffix chooses the interpreter."""
+    """A file in the scripts folder of the worker. The worker looks it up when the run starts; the suffix of the file
+    determines the interpreter."""
 
     script: Annotated[str, Meta(max_length=1_024)]
     args: Annotated[list[Text], Meta(max_length=4_096)] = []
@@ -97,7 +101,7 @@ class Script(_Task, frozen=True, tag="script"):
 
 
 class Python(_Task, frozen=True, tag="python"):
-    """A function registered on the worker with `@timeball.task`; parameters become keyword arguments."""
+    """A function that is registered on the worker with `@timeball.task`. The parameters become keyword arguments."""
 
     function: str
 
@@ -107,7 +111,7 @@ class Python(_Task, frozen=True, tag="python"):
 
 @lru_cache(maxsize=REMEMBERED)
 def _is_origin(origin: str) -> bool:
-    """Whether it names a scheme and a host that can be called; `ValueError` if it cannot even be read."""
+    """True if the text is an http or https scheme with a host. Raise `ValueError` if it cannot be parsed."""
     parts = urlsplit(origin)
     _ = parts.port
     return parts.scheme in ("http", "https") and bool(parts.hostname)
@@ -129,9 +133,10 @@ def kind_of(task: Task) -> str:
 
 
 def host_of(task: Task) -> str | None:
-    """The host and port whose circuit a task shares with all that call there: `api.example.com:443`.
+    """Return the host and port of the circuit breaker of a task, such as `api.example.com:443`. All tasks that call the
+    same host and port share it.
 
-    None: it calls nobody, or does not take part, or what it names is too long for a host.
+    None if the task is not an HTTP call, does not use the circuit breaker, or has a host name that is too long.
     """
     if not isinstance(task, Http) or not task.breaker:
         return None
@@ -146,7 +151,7 @@ def host_of(task: Task) -> str | None:
 def check_duration(
     field: str, value: Duration | None, *, shortest: Micros = 0, longest: Micros = duration.LONGEST
 ) -> None:
-    """For `__post_init__`: a duration field that cannot be read, named in the error."""
+    """Raise `ValueError` with the name of the field if a duration cannot be parsed. For use in `__post_init__`."""
     if value is not None:
         try:
             duration.parse(value, shortest=shortest, longest=longest)
