@@ -1,1 +1,1 @@
-"""Pure rules: no I/O, no await, no clock."""
+"""The domain: the rules of Timeball as pure code, without I/O, await or clock."""

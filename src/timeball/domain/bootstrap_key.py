@@ -1,20 +1,22 @@
-"""Admin keys that come from a server's own settings, and when one replaces another.
+"""Admin keys from the settings of a server (bootstrap keys), and the rules by which one replaces another.
 
-The first admin key of a store is *configured* (`TIMEBALL_ADMIN_KEY`, the same for all its servers) or *generated*
-(in `admin.key`, one for each data folder). A server remembers in its data folder which key it started with last.
+The first admin key of a store is *configured* (`TIMEBALL_ADMIN_KEY`, the same for all servers of the store) or
+*generated* (in `admin.key`, one for each data folder). A server records in its data folder the key of its last start.
 
-- A server that starts with another key than last time was reconfigured: the key of last time is revoked, and if the new
-  one is configured, all other configured ones. The new one is valid, also if it was replaced before.
-- A server that starts with the same key as last time changes nothing. So a server that restarts with the old key while
-  others have the new one already neither revokes the new one nor brings the old one back.
-- A configured key that the store does not know replaces all other configured ones, whatever the server remembers: the
-  store may be a backup.
-- Without a memory (in a new container), a server with the newest configured key revokes what is left of older ones.
-  With an older one it is late, or was set back: that key is valid again beside the newest, so that no user is locked
-  out, until a server starts with the newest or with another one.
-- A key that the store knows with another role than admin is refused, and nothing is changed: it would lock the admins
-  out.
-- Keys that users create are never revoked here, and what a user revoked stays revoked.
+- A server that starts with another key than at its last start was reconfigured. The key of the last start is revoked;
+  if the new key is configured, all other configured keys are revoked as well. The new key becomes valid, even if it was
+  replaced before.
+- A server that starts with the key of its last start changes nothing. If a server restarts with the old key while other
+  servers already have the new one, it neither revokes the new key nor restores the old one.
+- A configured key that the store does not know replaces all other configured keys, even if the server started with it
+  last time: the store may have been restored from a backup.
+- A server without a record of its last start (in a new container) that has the newest configured key revokes the older
+  configured keys. If it has an older key, its configuration is late or was reverted: that key becomes valid again in
+  addition to the newest one, so that no user is locked out, until a server starts with the newest key or with another
+  one.
+- A key that the store knows with another role than admin is refused, and no key is changed, because that would lock out
+  the admins.
+- Keys that users created are never revoked here, and a key that a user revoked stays revoked.
 """
 
 from __future__ import annotations
@@ -30,43 +32,46 @@ from timeball.domain.instant import Micros
 BootstrapSource = Literal["configured", "generated"]
 ADMIN_ROLE = "admin"
 ADMIN_NAME = "admin"
-"""What bootstrap keys are called. Versions that did not mark them are recognised by it."""
+"""The name of bootstrap keys. Earlier versions did not mark bootstrap keys; this name identifies their keys."""
 
 
 class KnownKey(Struct, frozen=True, kw_only=True):
-    """A key of the store that matters here."""
+    """A stored key that is relevant to the replacement: a bootstrap key, or the key of the server."""
 
     digest: str
     name: str
     role: str
     source: str | None
-    """None: a user created it, or revoked it."""
+    """None if a user created or revoked the key."""
     current_since: Micros
     revoked: bool
 
 
 class Replacement(Struct, frozen=True, kw_only=True):
-    """What a start does to the keys of the store."""
+    """The changes of the stored keys when a server starts."""
 
     accepted: bool
-    """Whether the server's key is valid afterwards."""
+    """True if the key of the server is valid after the changes."""
     add: bool = False
+    """True if the key of the server is added to the store."""
     mark: bool = False
-    """It is the newest from now on."""
+    """True if the key of the server becomes the newest one."""
     restore: bool = False
+    """True if the key of the server was revoked and becomes valid again."""
     revoke: tuple[str, ...] = ()
-    """Digests."""
+    """The digests of the keys to revoke."""
 
 
 def replacement(digest: str, source: BootstrapSource, last: str | None, known: Sequence[KnownKey]) -> Replacement:
-    """`last`: the digest of the key that this server started with last time; None: it does not remember."""
+    """Return the changes for a start with the key `digest`. `last` is the digest of the key of the last start of this
+    server; None if there is no record of it."""
     by_digest = {key.digest: key for key in known}
     found = by_digest.get(digest)
     if found is not None and found.role != ADMIN_ROLE:
         raise Conflict(
-            f"the admin key of this server is the key {found.name!r} of the role {found.role}, which cannot be an admin"
-            " key; no key was changed. Set TIMEBALL_ADMIN_KEY or TIMEBALL_ADMIN_KEY_FILE to a key of the role admin, or"
-            " to a new one"
+            f"the admin key of this server is the key {found.name!r} with the role {found.role}, which cannot be an"
+            " admin key; no key was changed. Set TIMEBALL_ADMIN_KEY or TIMEBALL_ADMIN_KEY_FILE to a key with the role"
+            " admin, or to a new key"
         )
     if found is not None and found.source is None:
         if found.revoked or found.name != ADMIN_NAME:
@@ -89,7 +94,7 @@ def replacement(digest: str, source: BootstrapSource, last: str | None, known: S
 
 
 def _last(last: str | None, digest: str, known: Sequence[KnownKey]) -> tuple[str, ...]:
-    """The key of the last start, if this one has another."""
+    """Return the digest of the key of the last start, if it must be revoked because this start has another key."""
     return tuple(
         key.digest for key in known if key.digest == last != digest and key.source is not None and not key.revoked
     )

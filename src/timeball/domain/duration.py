@@ -1,4 +1,4 @@
-"""Lengths of time as people write them: `"15m"`, `"1h30m"`, `"500ms"`, or a whole number of seconds."""
+"""Durations in text form: `"15m"`, `"1h30m"`, `"500ms"`, or a whole number of seconds."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _PART = re.compile(r"(\d{1,12})(ms|d|h|m|s)", re.ASCII)
 _WHOLE = re.compile(r"(?:\d{1,12}(?:ms|d|h|m|s))+", re.ASCII)
 LONGEST: Final = 366 * 100 * DAY
 MAX_TEXT_LENGTH: Final = 100
-"""Nobody writes more, and what was read is kept in mind."""
+"""Maximum number of characters of a duration. Parsed durations are cached, so their size is limited."""
 
 
 @lru_cache(maxsize=4096)
 def parse(value: Duration, *, shortest: Micros = 0, longest: Micros = LONGEST) -> Micros:
-    """Microseconds of a duration, or `Invalid` with what was wrong."""
+    """Return the microseconds of a duration. Raise `Invalid` if it cannot be parsed or is out of range."""
     if isinstance(value, str) and len(value) > MAX_TEXT_LENGTH:
-        raise Invalid(f"{value[:20]!r} and so on is not a duration; write at most {MAX_TEXT_LENGTH} characters")
+        raise Invalid(f"{value[:20]!r}... is not a duration; a duration has at most {MAX_TEXT_LENGTH} characters")
     if isinstance(value, str) and _WHOLE.fullmatch(value.strip()):
         length = sum(int(count) * _UNITS[unit] for count, unit in _PART.findall(value))
     elif isinstance(value, str) and value.strip().isascii() and value.strip().isdigit():
@@ -40,7 +40,7 @@ def parse(value: Duration, *, shortest: Micros = 0, longest: Micros = LONGEST) -
 
 
 def render(length: Micros) -> str:
-    """The shortest way to write it: `1h30m`, `90s` as `1m30s`, `0s` for nothing."""
+    """Return the shortest text of a duration: `1h30m`, `1m30s` for 90 seconds, `0s` for zero."""
     parts: list[str] = []
     for unit in ("d", "h", "m", "s", "ms"):
         count, length = divmod(length, _UNITS[unit])

@@ -1,19 +1,19 @@
-"""Everything that can go wrong, as one tree.
+"""All errors of Timeball, as one tree.
 
     TimeballError
     ├── Invalid               a value is wrong; carries one Problem per wrong value
-    │   └── InvalidSchedule   ... and the value is a schedule
-    ├── IdempotencyMismatch   the key was used before, with another body
-    ├── Unauthorized          no key, or one nobody knows
-    ├── Forbidden             a known key without the permission
-    ├── NotFound              no such thing (or not yours)
-    ├── Conflict              the thing is not in a state that allows this
-    ├── PreconditionFailed    If-Match named another version
-    ├── TooLarge              a body or batch over its limit
-    ├── TooManyRequests       a limit was reached; try later
-    └── Unavailable           the store does not answer; nothing acknowledged is lost
+    │   └── InvalidSchedule   a schedule is wrong
+    ├── IdempotencyMismatch   the idempotency key was used before, with another body
+    ├── Unauthorized          the API key is missing or unknown
+    ├── Forbidden             the API key is known, but has no permission
+    ├── NotFound              the object does not exist, or belongs to another tenant
+    ├── Conflict              the state of the object does not allow the operation
+    ├── PreconditionFailed    If-Match has another version than the object
+    ├── TooLarge              a body, batch or value exceeds its limit
+    ├── TooManyRequests       a limit was reached; try again later
+    └── Unavailable           the store does not answer; no acknowledged change is lost
 
-Errors carry data, not prose only; `api/problems.py` maps each class to a status.
+Errors carry data in addition to a message. `api/problems.py` maps each class to an HTTP status.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from typing import ClassVar
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One wrong value: where it is (a JSON pointer), and what is wrong with it, for a person."""
+    """One wrong value: its JSON pointer, and a message for people."""
 
     pointer: str
     detail: str
 
 
 class TimeballError(Exception):
-    """The root; `code` is stable and part of the API."""
+    """The base class of all errors. `code` is stable and part of the API."""
 
     code: ClassVar[str] = "error"
 
@@ -41,7 +41,7 @@ class TimeballError(Exception):
 
 
 class Invalid(TimeballError):
-    """One or more values are wrong. Nothing was changed."""
+    """One or more values are wrong. No data was changed."""
 
     code = "invalid"
 
@@ -51,31 +51,31 @@ class Invalid(TimeballError):
 
 
 class InvalidSchedule(Invalid):
-    """A cron expression, interval, date or time zone that means nothing."""
+    """A cron expression, interval, date or time zone is invalid, or the schedule never fires."""
 
     code = "invalid_schedule"
 
 
 class IdempotencyMismatch(TimeballError):
-    """The idempotency key belongs to an earlier request with another body."""
+    """The idempotency key was used by an earlier request with another body."""
 
     code = "idempotency_mismatch"
 
 
 class Unauthorized(TimeballError):
-    """No key came with the request, or nobody knows it."""
+    """The request has no API key, or the key is unknown."""
 
     code = "unauthorized"
 
 
 class Forbidden(TimeballError):
-    """The key is known; what it asks for is not its to ask."""
+    """The API key is known, but its role does not allow the request."""
 
     code = "forbidden"
 
 
 class NotFound(TimeballError):
-    """No such thing, or not one that this key may see."""
+    """The object does not exist, or the API key may not see it."""
 
     code = "not_found"
 
@@ -86,25 +86,25 @@ class NotFound(TimeballError):
 
 
 class Conflict(TimeballError):
-    """The thing exists, but its state does not allow this."""
+    """The object exists, but its state does not allow the operation."""
 
     code = "conflict"
 
 
 class PreconditionFailed(TimeballError):
-    """If-Match named a version that is not the current one."""
+    """If-Match has a version that is not the current one."""
 
     code = "precondition_failed"
 
 
 class TooLarge(TimeballError):
-    """A body, batch or value is over its limit."""
+    """A body, batch or value exceeds its limit."""
 
     code = "too_large"
 
 
 class TooManyRequests(TimeballError):
-    """A limit was reached; `retry_after` says when to come back, in seconds."""
+    """A limit was reached. The client may try again after `retry_after` seconds."""
 
     code = "too_many_requests"
 
@@ -114,7 +114,7 @@ class TooManyRequests(TimeballError):
 
 
 class Unavailable(TimeballError):
-    """The store does not answer. What was acknowledged is safe; try again in `retry_after` seconds."""
+    """The store does not answer. Acknowledged changes are safe. A client may try again after `retry_after` seconds."""
 
     code = "unavailable"
 

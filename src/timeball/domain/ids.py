@@ -1,11 +1,12 @@
-"""Ids: made before the commit, sortable by age, telling what they name.
+"""Ids: generated before the commit, sortable by age, with a prefix for the type of object.
 
     r_ 0194f3a1c2b7 9f86d081884c7d65
     │  │            └ 64 random bits
-    │  └ milliseconds since the epoch, so the day of a row can be read from its id
-    └ what it is: j_ job, r_ run, b_ backfill, w_ worker session, k_ key
+    │  └ milliseconds since the epoch, so that the day of a row can be read from its id
+    └ type: j_ job, r_ run, b_ backfill, w_ worker session, k_ key
 
-Made before the commit, so a commit whose answer was lost can be sent again without making a second thing.
+An id is generated before the commit, so that a commit whose answer was lost can be sent again without creating a second
+object.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ _SHAPE = re.compile(r"[bjrwk]_[0-9a-f]{28}", re.ASCII)
 
 
 class Bits(Protocol):
-    """Where randomness comes from; `random.Random` is one."""
+    """A source of random bits, such as `random.Random`."""
 
     def getrandbits(self, k: int, /) -> int: ...
 
 
 class Digest(Struct, frozen=True):
-    """Bits that follow from what an id names, where nobody brought random ones."""
+    """Bits that are derived from a text that identifies the object, for callers without a source of random bits."""
 
     source: str
 
@@ -44,7 +45,8 @@ def make(prefix: str, now: Micros, bits: Bits) -> str:
 
 
 def many(prefix: str, now: Micros, bits: Bits, count: int) -> list[str]:
-    """The same for a batch, in order, so that a database puts each behind the last; and with one throw of the dice."""
+    """Generate ids for a batch, sorted, so that a database appends each of them to its index. All random bits are drawn
+    in one call."""
     if count == 1:
         return [make(prefix, now, bits)]
     head = f"{prefix}_{now // MILLISECOND:012x}"
@@ -61,7 +63,7 @@ def run(now: Micros, bits: Bits) -> str:
 
 
 def first_run(at: Micros) -> str:
-    """Before every run id that is made from this millisecond on, and after every earlier one."""
+    """Return an id that sorts before all run ids from this millisecond on, and after all earlier ones."""
     return f"r_{at // MILLISECOND:012x}{0:016x}"
 
 
@@ -70,8 +72,8 @@ def is_id(prefix: str, text: str) -> bool:
 
 
 def malformed(prefix: str, idents: Sequence[str]) -> int | None:
-    """The position of the first that is no id of this kind. One look at all of them: a tenth of the time of a look at
-    each."""
+    """Return the position of the first text that is not an id with this prefix; None if all are. One match over all
+    texts takes a tenth of the time of one match for each."""
     together = "\n".join(idents)
     if not idents or (len(together) == 31 * len(idents) - 1 and _shapes(prefix).fullmatch(together)):
         return None
@@ -84,5 +86,5 @@ def _shapes(prefix: str) -> re.Pattern[str]:
 
 
 def made_at(ident: str) -> Micros:
-    """When the id was made, to the millisecond."""
+    """Return the instant at which the id was generated, with a precision of one millisecond."""
     return int(ident[2:14], 16) * MILLISECOND

@@ -1,7 +1,7 @@
-"""Time as the whole system carries it: microseconds since the epoch, UTC, in an int.
+"""Instants: the whole system represents time as an int, in microseconds since the epoch, UTC.
 
-Integers compare, add and store the same way on every database, and a microsecond is the
-precision at which "never early" is promised.
+Every database compares, adds and stores integers in the same way. A run never starts early, with a precision of one
+microsecond.
 """
 
 from __future__ import annotations
@@ -24,26 +24,28 @@ DAY: Final = 24 * HOUR
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_IN_UTC = _EPOCH.replace(tzinfo=None)
 _TICK = timedelta(microseconds=1)
-# RFC 3339 with a mandatory offset. datetime.fromisoformat alone would let "2026-01-01" and naive times through.
+# RFC 3339 with a mandatory offset. datetime.fromisoformat alone would also accept "2026-01-01" and naive times.
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?([Zz]|[+-]\d\d:?\d\d)", re.ASCII)
 MAX: Final = (datetime(9999, 12, 31, tzinfo=UTC) - _EPOCH) // _TICK
 _FIRST_SECOND: Final = (datetime(1, 1, 2, tzinfo=UTC) - _EPOCH) // timedelta(seconds=1)
 _LAST_SECOND: Final = MAX // SECOND + 86_399
-"""The years that can be shown: a day away from what `datetime` can hold, so that every zone can show them."""
+"""The first and the last second that can be shown: one day inside the range of `datetime`, so that they can be shown in
+every zone."""
 
 
 def of(moment: datetime) -> Micros:
-    """The instant of an aware datetime."""
+    """Return the instant of an aware datetime."""
     return (moment - _EPOCH) // _TICK
 
 
 def to_datetime(instant: Micros) -> datetime:
-    """An instant outside of what can be shown is shown as the nearest one that can."""
+    """Return the datetime of an instant, in UTC. An instant outside the years that can be shown becomes the nearest one
+    that can."""
     return _EPOCH + timedelta(microseconds=max(_FIRST_SECOND * SECOND, min(MAX, instant)))
 
 
 def parse(text: str, pointer: str = "") -> Micros:
-    """An RFC 3339 time with an offset. Without one nobody knows which instant is meant."""
+    """Parse an RFC 3339 time. The offset is mandatory, because a time without one does not define an instant."""
     if not _RFC3339.fullmatch(text):
         raise Invalid(
             f"{text!r} is not a time; write it like 2026-03-01T02:00:00Z or 2026-03-01T02:00:00+01:00", pointer
@@ -58,8 +60,9 @@ def parse(text: str, pointer: str = "") -> Micros:
 
 
 def render(instant: Micros) -> str:
-    """RFC 3339 in UTC, as short as it is exact: no fraction, milliseconds or microseconds. What is outside the years
-    that can be shown is shown as the nearest second of them: nothing fails because of a time."""
+    """Return the instant as RFC 3339 in UTC, with no fraction, milliseconds or microseconds, whichever is the shortest
+    exact form. An instant outside the years that can be shown becomes the nearest second that can, so that rendering
+    never fails."""
     second, fraction = divmod(instant, SECOND)
     if fraction == 0:
         return f"{_rendered(second)}Z"
@@ -70,6 +73,7 @@ def render(instant: Micros) -> str:
 
 @lru_cache(maxsize=1_024)
 def _rendered(second: int) -> str:
-    """Remembered, since much is told of the same moments: what is submitted now was created now and fires now."""
+    """Return a second as RFC 3339 without `Z`. The results are cached, because many fields have the same instant: a job
+    that is submitted now was created now and fires now."""
     second = max(_FIRST_SECOND, min(_LAST_SECOND, second))
     return (_EPOCH_IN_UTC + timedelta(seconds=second)).isoformat()

@@ -1,4 +1,5 @@
-"""How long what ended is kept. History comes and goes by whole days, in UTC, of the moments at which runs were made."""
+"""Retention of finished runs. History is created and deleted by whole days in UTC; a run belongs to the day on which it
+was created."""
 
 from __future__ import annotations
 
@@ -9,22 +10,22 @@ from timeball.domain.instant import DAY, Micros
 DEFAULT: Final = 30 * DAY
 SHORTEST: Final = DAY
 DAYS_AHEAD: Final = 3
-"""How many days after today have room before they come."""
+"""Number of days after today whose partitions are created in advance."""
 KEY_LIFE: Final = 2 * DAY
-"""How much longer than the runs of its day an idempotency key is known: whoever repeats a request a day after its job
-went is still told what became of it."""
+"""Microseconds for which an idempotency key is kept longer than the runs of its day. A client that repeats a request
+one day after the runs of its job were deleted still gets the original answer."""
 
 
 def day_of(moment: Micros) -> Micros:
-    """The first instant of the day."""
+    """Return the first instant of the day of an instant."""
     return moment - moment % DAY
 
 
 def is_over(day: Micros, before: Micros) -> bool:
-    """Whether all of a day lies before an instant."""
+    """True if the whole day is before an instant."""
     return day + DAY <= before
 
 
 def days_ahead(now: Micros) -> list[Micros]:
-    """Today, and the days to come that should have room already."""
+    """Return today and the coming days whose partitions should exist."""
     return [day_of(now) + ahead * DAY for ahead in range(DAYS_AHEAD + 1)]
