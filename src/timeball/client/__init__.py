@@ -1,2 +1,1 @@
-"""Timeball from Python: requests that are built and answers that are read by pure functions, and thin clients
-that carry them."""
+"""The Python client. Pure functions build the requests and decode the answers; `Client` and `AsyncClient` send them."""

@@ -1,4 +1,4 @@
-"""The asynchronous client: the methods of `Client`, to be awaited."""
+"""The asynchronous client: the same methods as `Client`, as coroutines and asynchronous iterators."""
 
 from __future__ import annotations
 
@@ -37,16 +37,17 @@ class AsyncClient(
     AsyncRegistryMethods,
     AsyncWorkerMethods,
 ):
-    """`Client` for asyncio: the same methods with the same answers and errors. May be shared by tasks.
+    """The client for asyncio, with the methods, answers and errors of `Client`. Tasks may share a client.
 
         async with timeball.AsyncClient() as client:
             job = await client.create_job("report", shell="python3 report.py", cron="0 2 * * *")
             async for run in client.runs(job_id=job.job_id):
                 print(run.status)
 
-    Without arguments it goes where `TIMEBALL_URL` and `TIMEBALL_TOKEN_FILE` (or `timeball.toml`) point, else to the
-    Timeball on this machine. A lost connection or a 503 is tried again, `retries` times, wherever that cannot do
-    anything twice. Whatever the server refuses is raised as an error of `timeball.TimeballError`'s tree.
+    Without arguments the client uses the server and the key of `TIMEBALL_URL` and `TIMEBALL_TOKEN_FILE` (or of
+    `timeball.toml`), and otherwise the server on this machine. After a lost connection or a 503 it sends a request
+    again, up to `retries` times, if that cannot take effect twice. Every refusal of the server is raised as a
+    `timeball.TimeballError` or a subclass of it.
     """
 
     def __init__(
@@ -60,8 +61,9 @@ class AsyncClient(
         retries: int = exchange.RETRIES,
         transport: AsyncTransport | None = None,
     ) -> None:
-        """`url` may name several servers, with commas; `token_file` a file with the key, instead of `token`; `ca` a PEM
-        file of authorities to trust instead of the system's; `timeout` is in seconds, per request."""
+        """`url` is the address of a server, or several addresses separated by commas. `token` is the API key, and
+        `token_file` a file that contains it. `ca` is a PEM file with the certificate authorities to trust instead of
+        the system's. `timeout` is in seconds, per request."""
         self._destination = Destination(url, token, token_file, ca)
         self._timeout = timeout
         self._retries = retries
@@ -76,12 +78,13 @@ class AsyncClient(
         await self.aclose()
 
     async def aclose(self) -> None:
+        """Close all idle connections."""
         await self._transport.close()
 
     # --- sending --------------------------------------------------------------------------------------------------
 
     async def send(self, request: Request[T]) -> bytes:
-        """The body of the answer to a request, as it came. Raises what the server refuses."""
+        """Send a request and return the body of the answer. Raise the error if the server refuses the request."""
         sending = Sending(request, self._destination, self._retries)
         while True:
             try:
@@ -96,10 +99,11 @@ class AsyncClient(
             await asyncio.sleep(pause)
 
     async def ask(self, request: Request[T]) -> T:
+        """Send a request and return its decoded answer."""
         return exchange.read(request, await self.send(request))
 
     async def _stream(self, request: Request[T]) -> AsyncGenerator[bytes, None]:
-        """The body of the answer as it arrives; a part without anything in it says that there will be one."""
+        """Yield the body of the answer as it arrives. The first part is empty: it says that the server has answered."""
         server = self._destination.server
         outgoing = self._destination.outgoing(request)
         try:

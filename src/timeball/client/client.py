@@ -35,15 +35,16 @@ class Client(
     RegistryMethods,
     WorkerMethods,
 ):
-    """Talks to one or several Timeball servers. May be shared by threads.
+    """The client for one or several Timeball servers. Threads may share a client.
 
         with timeball.Client() as client:
             job = client.create_job("report", shell="python3 report.py", cron="0 2 * * *", timezone="Europe/Berlin")
             print(job.next_fire_at)
 
-    Without arguments it goes where `TIMEBALL_URL` and `TIMEBALL_TOKEN_FILE` (or `timeball.toml`) point, else to the
-    Timeball on this machine. A lost connection or a 503 is tried again, `retries` times, wherever that cannot do
-    anything twice. Whatever the server refuses is raised as an error of `timeball.TimeballError`'s tree.
+    Without arguments the client uses the server and the key of `TIMEBALL_URL` and `TIMEBALL_TOKEN_FILE` (or of
+    `timeball.toml`), and otherwise the server on this machine. After a lost connection or a 503 it sends a request
+    again, up to `retries` times, if that cannot take effect twice. Every refusal of the server is raised as a
+    `timeball.TimeballError` or a subclass of it.
     """
 
     def __init__(
@@ -57,8 +58,9 @@ class Client(
         retries: int = exchange.RETRIES,
         transport: Transport | None = None,
     ) -> None:
-        """`url` may name several servers, with commas; `token_file` a file with the key, instead of `token`; `ca` a PEM
-        file of authorities to trust instead of the system's; `timeout` is in seconds, per request."""
+        """`url` is the address of a server, or several addresses separated by commas. `token` is the API key, and
+        `token_file` a file that contains it. `ca` is a PEM file with the certificate authorities to trust instead of
+        the system's. `timeout` is in seconds, per request."""
         self._destination = Destination(url, token, token_file, ca)
         self._timeout = timeout
         self._retries = retries
@@ -73,12 +75,13 @@ class Client(
         self.close()
 
     def close(self) -> None:
+        """Close all idle connections."""
         self._transport.close()
 
     # --- sending --------------------------------------------------------------------------------------------------
 
     def send(self, request: Request[T]) -> bytes:
-        """The body of the answer to a request, as it came. Raises what the server refuses."""
+        """Send a request and return the body of the answer. Raise the error if the server refuses the request."""
         sending = Sending(request, self._destination, self._retries)
         while True:
             try:
@@ -93,10 +96,11 @@ class Client(
             time.sleep(pause)
 
     def ask(self, request: Request[T]) -> T:
+        """Send a request and return its decoded answer."""
         return exchange.read(request, self.send(request))
 
     def _stream(self, request: Request[T]) -> Iterator[bytes]:
-        """The body of the answer as it arrives; a part without anything in it says that there will be one."""
+        """Yield the body of the answer as it arrives. The first part is empty: it says that the server has answered."""
         server = self._destination.server
         try:
             for part in self._transport.stream(server, self._destination.outgoing(request), self._timeout):

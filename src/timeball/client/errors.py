@@ -1,4 +1,4 @@
-"""From a problem+json answer back to the error that the server raised."""
+"""Conversion of problem+json answers into the errors that the server raised."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ _decode_problem = msgspec.json.Decoder(_Problem).decode
 
 
 def from_answer(status: int, headers: Mapping[str, str], body: bytes) -> TimeballError:
-    """The error that an answer with a status of 400 or above stands for."""
+    """Return the error for an answer with a status of 400 or above."""
     try:
         problem = _decode_problem(body)
     except msgspec.MsgspecError:
-        # Not from Timeball: a proxy in between, or another service at that address.
-        problem = _Problem(detail=f"the server answered {status} without saying why; is this Timeball's address?")
+        # The answer is not from Timeball, but from a proxy or from another service at this address.
+        problem = _Problem(detail=f"the server answered {status} without a reason; is this Timeball's address?")
     detail = problem.detail or problem.title or f"the server answered {status}"
     code = problem.code if problem.code in _KNOWN else _BY_STATUS.get(status, "")
     match code:
@@ -83,7 +83,7 @@ def from_answer(status: int, headers: Mapping[str, str], body: bytes) -> Timebal
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """The patience a server asks for, in seconds."""
+    """Return the seconds that the server asks the client to wait; None if it does not ask."""
     try:
         return max(0.0, float(headers["retry-after"]))
     except (KeyError, ValueError):

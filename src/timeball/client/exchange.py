@@ -1,7 +1,5 @@
-"""The parts of an exchange that do not wait for anything: shared by every client.
-
-Where a request goes, what goes out for it, what its answer means, and whether and when it is sent again.
-"""
+"""The parts of an exchange that need no I/O, shared by both clients: the server and the headers of a request, the
+meaning of its answer, and whether and when to send it again."""
 
 from __future__ import annotations
 
@@ -20,13 +18,13 @@ T = TypeVar("T")
 RETRIES: Final = 3
 FIRST_PAUSE: Final = 0.1
 MAX_PAUSE: Final = 5.0
-"""Seconds. A server that asks for more patience than this is reported to the caller instead."""
+"""Seconds. If a server asks for a longer wait, the client raises the error instead of waiting."""
 _learning: Final = threading.Lock()
 _decoders: Final[dict[Any, msgspec.json.Decoder[Any]]] = {}
 
 
 class Destination:
-    """Where a client's requests go, and as whom."""
+    """The servers that a client sends its requests to, and the API key that it uses."""
 
     def __init__(
         self, url: str | None, token: str | None, token_file: str | None = None, ca: str | None = None
@@ -46,7 +44,7 @@ class Destination:
         return self._servers[self._current]
 
     def leave(self, server: str) -> None:
-        """Try the next server from now on, unless somebody has left this one already."""
+        """Use the next server from now on, unless another thread or task has already switched to it."""
         if server == self.server:
             self._current = (self._current + 1) % len(self._servers)
 
@@ -59,26 +57,26 @@ class Destination:
         return Outgoing(request.method, request.target, headers, body)
 
     def failed(self, request: Request[T], server: str, error: Unreachable | Interrupted) -> Unavailable:
-        """What to tell the caller when a server did not answer; the next request goes to the next one."""
+        """Return the error for a server that did not answer, and use the next server for the next request."""
         self.leave(server)
         if isinstance(error, Unreachable) and "certificate" in str(error):
             return Unavailable(
-                f"the certificate of {server} is not trusted ({error}); name the authority that signed it with --ca or"
-                " TIMEBALL_CA"
+                f"the certificate of {server} is not trusted ({error}); set --ca or TIMEBALL_CA to a PEM file with the"
+                " authority that signed it"
             )
         if isinstance(error, Unreachable):
             return Unavailable(
                 f"cannot reach Timeball at {' or '.join(self._servers)} ({error}); start it with"
-                " `timeball up`, or say where it runs with --url or TIMEBALL_URL"
+                " `timeball up`, or set its address with --url or TIMEBALL_URL"
             )
-        fate = "" if request.repeatable else "; it may have taken effect: look before you repeat it"
+        fate = "" if request.repeatable else "; the request may have taken effect: check before you repeat it"
         if server.startswith("http://") and "without response" in str(error):
-            fate += f"; a server that speaks TLS has the address {server.replace('http', 'https', 1)}"
+            fate += f"; if the server uses TLS, its address is {server.replace('http', 'https', 1)}"
         return Unavailable(f"the connection to {server} broke during {request.method} {request.path} ({error}){fate}")
 
 
 class Sending(Generic[T]):
-    """One request on its way to an answer: decides whether it is sent again, and when."""
+    """One request until its answer: decides whether and when to send it again."""
 
     def __init__(self, request: Request[T], destination: Destination, retries: int) -> None:
         self.outgoing = destination.outgoing(request)
@@ -89,7 +87,8 @@ class Sending(Generic[T]):
         self._attempt = 0
 
     def failed(self, error: Unreachable | Interrupted) -> float:
-        """The seconds to wait before it is sent again. Raises `Unavailable` if it is not to be."""
+        """Return the seconds to wait before the request is sent again. Raise `Unavailable` if it must not be sent
+        again."""
         told = self._destination.failed(self._request, self.server, error)
         sent = isinstance(error, Interrupted)
         if self._attempt >= self._retries or (sent and not self._request.repeatable):
@@ -97,7 +96,7 @@ class Sending(Generic[T]):
         return self._again(backoff(self._attempt))
 
     def answered(self, incoming: Incoming) -> float | None:
-        """The seconds to wait before it is sent again; None: this is the answer."""
+        """Return the seconds to wait before the request is sent again; None if this answer is final."""
         if incoming.status != 503:
             return None
         self._destination.leave(self.server)
@@ -113,12 +112,13 @@ class Sending(Generic[T]):
 
 
 def body_of(incoming: Incoming) -> bytes:
-    """The body of a good answer; the error that a bad one stands for. No redirect is followed: the key stays here."""
+    """Return the body of a successful answer; raise the error of any other. Redirects are not followed, because that
+    would send the key to another server."""
     if 300 <= incoming.status < 400:
         location = incoming.headers.get("location", "nowhere")[:200]
         raise TimeballError(
-            f"the server redirects to {location} (it answered {incoming.status}); a key does not follow redirects:"
-            " if Timeball is there, name that address with --url or TIMEBALL_URL"
+            f"the server redirects to {location} (it answered {incoming.status}); redirects are not followed, because"
+            " that would send the key there; if this is the address of Timeball, set it with --url or TIMEBALL_URL"
         )
     if incoming.status >= 400:
         raise errors.from_answer(incoming.status, incoming.headers, incoming.body)
@@ -126,19 +126,21 @@ def body_of(incoming: Incoming) -> bytes:
 
 
 def read(request: Request[T], body: bytes) -> T:
+    """Decode the body of an answer to the type that the request expects."""
     if request.answer is bytes:
         return cast(T, body)
     try:
         return cast(T, _decoder(request.answer).decode(body))
     except msgspec.MsgspecError as error:
         raise TimeballError(
-            f"{request.method} {request.path} got an answer that this client cannot read ({error});"
-            " is this Timeball's address, and is the client as new as the server?"
+            f"{request.method} {request.path} got an answer that this client cannot decode ({error});"
+            " is this the address of a Timeball server, and is the client as new as the server?"
         ) from error
 
 
 def _decoder(answer: Any) -> msgspec.json.Decoder[Any]:
-    """One thread at a time learns a type: an interpreter in which two threads did it at once was seen to crash."""
+    """Return the decoder of a type. Only one thread at a time creates a decoder: an interpreter crashed when two
+    threads did so at once."""
     found = _decoders.get(answer)
     if found is None:
         with _learning:
@@ -151,7 +153,7 @@ def text(body: bytes) -> str:
 
 
 def value(body: bytes) -> Any:
-    """What a run returned; None if that is nothing."""
+    """Decode the result of a run; None if there is no result."""
     return msgspec.json.decode(body) if body else None
 
 

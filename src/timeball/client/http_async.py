@@ -1,7 +1,7 @@
-"""How a request reaches a server from an event loop: the contract, and one implementation on aiohttp.
+"""Transport of requests for an event loop: the protocol, and an implementation on aiohttp.
 
-aiohttp, because every worker brings it. It takes ten times as long to import as the standard library's client, so
-nothing but the asynchronous client may import this module.
+aiohttp is used because every worker depends on it. Its import takes ten times as long as that of the standard library's
+client, so only the asynchronous client may import this module.
 """
 
 from __future__ import annotations
@@ -21,30 +21,31 @@ from yarl import URL
 from timeball.client.http_sync import BROKEN_OFF, Incoming, Interrupted, Outgoing, Unreachable, reason
 
 AT_ONCE: Final = 100
-"""Requests under way. Whoever starts thousands of tasks waits for their turns, not for thousands of connections;
-streams, which last, do not count."""
+"""Maximum number of concurrent requests. With thousands of tasks, each waits for its turn instead of opening a
+connection. Streams are not counted, because they stay open."""
 IDLE: Final = 4.0
-"""Seconds that a connection is kept for the next request: the server hangs up after 5."""
+"""Seconds for which an idle connection is kept for the next request. The server closes it after 5."""
 
 
 class AsyncTransport(Protocol):
     async def send(self, server: str, outgoing: Outgoing, timeout: float) -> Incoming:
-        """The answer, or `Unreachable` or `Interrupted`. May be called by several tasks at once."""
+        """Return the answer. Raise `Unreachable` or `Interrupted` if there is none. Several tasks may call this at
+        once."""
         ...
 
     def stream(self, server: str, outgoing: Outgoing, timeout: float) -> AsyncGenerator[bytes | Incoming, None]:
-        """First the answer's head (with its body, if it is an error), then the body as it arrives. What comes right
-        before a break may be lost with it."""
+        """Yield the head of the answer (with its body, if it is an error), then the body as it arrives. Data that
+        arrives immediately before the connection breaks may be lost."""
         ...
 
     async def close(self) -> None: ...
 
 
 class AiohttpTransport:
-    """Keeps connections open between requests. Belongs to the event loop in which it is used first."""
+    """Keeps connections open between requests. A transport belongs to the event loop that uses it first."""
 
     def __init__(self, ca: Path | None = None) -> None:
-        """`ca` is a file with the authorities to trust instead of the system's."""
+        """`ca` is a PEM file with the certificate authorities to trust instead of the system's."""
         self._ca = ca
         self._http: aiohttp.ClientSession | None = None
         self._turns = asyncio.Semaphore(AT_ONCE)
@@ -69,15 +70,15 @@ class AiohttpTransport:
 
     @asynccontextmanager
     async def _exchange(self, server: str, outgoing: Outgoing, timeout: float) -> AsyncIterator[aiohttp.ClientResponse]:
-        """The answer, whose body is still to be read."""
+        """Yield the answer before its body is read."""
         url = URL(server.rstrip("/") + outgoing.target, encoded=True)
         body = None if outgoing.body is None else BytesIO(outgoing.body)
         limits = aiohttp.ClientTimeout(total=None, sock_connect=timeout, sock_read=timeout)
         with _told_apart():
-            # Turn the loop until it has seen which idle connections the server closed: nothing is sent down that hole.
+            # Let the event loop notice idle connections that the server has closed, so that none of them is used.
             await asyncio.sleep(0)
             await asyncio.sleep(0)
-            # Connecting, writing and waiting take `timeout` each; aiohttp itself would write for ever.
+            # Connecting, writing and waiting may take `timeout` each; aiohttp has no timeout for writing.
             async with asyncio.timeout(3 * timeout):
                 response = await self._session().request(
                     outgoing.method, url, headers=outgoing.headers, data=body, timeout=limits, allow_redirects=False
@@ -102,7 +103,7 @@ class AiohttpTransport:
 
 @contextmanager
 def _told_apart() -> Iterator[None]:
-    """What cannot have happened, and what may have."""
+    """Convert errors: `Unreachable` if the request cannot have taken effect, `Interrupted` if it may have."""
     try:
         yield
     except aiohttp.ClientConnectorError as error:
@@ -120,7 +121,7 @@ def _refusal(error: aiohttp.ClientConnectorError) -> str:
         return reason(error.certificate_error)
     cause = error.os_error
     if isinstance(cause, ConnectionError) and cause.errno:
-        return os.strerror(cause.errno)  # asyncio itself names the address instead
+        return os.strerror(cause.errno)  # the text of asyncio has the address instead of the reason
     return reason(cause)
 
 

@@ -1,7 +1,7 @@
-"""How a request reaches a server: the contract, and one implementation on the standard library.
+"""Transport of requests: the protocol, and an implementation on the standard library.
 
-The standard library, because a command line must start at once: importing httpx and making its client takes
-120 ms, `http.client` 30. The asynchronous client brings its own transport.
+The standard library is used because a command line must start fast: to import httpx and create its client takes 120 ms,
+`http.client` 30 ms. The asynchronous client has its own transport.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 from urllib.parse import SplitResult, urlsplit
 
-BROKEN_OFF: Final = "the answer broke off"
+BROKEN_OFF: Final = "the answer is incomplete"
 
 
 class Unreachable(Exception):
-    """No connection: nothing was sent, so nothing can have happened."""
+    """No connection was made. Nothing was sent, so the request cannot have taken effect."""
 
 
 class Interrupted(Exception):
-    """The connection broke before the answer was complete: the request may have taken effect."""
+    """The connection broke before the answer was complete. The request may have taken effect."""
 
 
 class Outgoing(NamedTuple):
@@ -36,29 +36,30 @@ class Outgoing(NamedTuple):
 class Incoming(NamedTuple):
     status: int
     headers: Mapping[str, str]
-    """Names in lower case."""
+    """Headers by name, in lower case."""
     body: bytes
 
 
 class Transport(Protocol):
     def send(self, server: str, outgoing: Outgoing, timeout: float) -> Incoming:
-        """The answer, or `Unreachable` or `Interrupted`. May be called from several threads at once."""
+        """Return the answer. Raise `Unreachable` or `Interrupted` if there is none. Several threads may call this at
+        once."""
         ...
 
     def stream(self, server: str, outgoing: Outgoing, timeout: float) -> Iterator[bytes | Incoming]:
-        """First the answer's head (with its body, if it is an error), then the body as it arrives."""
+        """Yield the head of the answer (with its body, if it is an error), then the body as it arrives."""
         ...
 
     def close(self) -> None: ...
 
 
 class HttpTransport:
-    """Keeps connections open between requests; `close` closes those that are idle."""
+    """Keeps connections open between requests. `close` closes the idle ones."""
 
     _CHUNK = 65_536
 
     def __init__(self, ca: Path | None = None) -> None:
-        """`ca` is a file with the authorities to trust instead of the system's."""
+        """`ca` is a PEM file with the certificate authorities to trust instead of the system's."""
         self._ca = ca
         self._idle: dict[str, deque[HTTPConnection]] = {}
 
@@ -107,7 +108,7 @@ class HttpTransport:
         while idle:
             try:
                 connection = idle.pop()
-            except IndexError:  # another thread was quicker
+            except IndexError:  # another thread took the last one
                 break
             if _usable(connection):
                 connection.sock.settimeout(timeout)
@@ -120,7 +121,7 @@ def _connect(server: SplitResult, timeout: float, ca: Path | None) -> HTTPConnec
     host = server.hostname or ""
     try:
         if server.scheme == "https":
-            import ssl  # what most commands do not need
+            import ssl  # imported here, because most commands do not need it
 
             trust = ssl.create_default_context(cafile=ca)
             connection: HTTPConnection = HTTPSConnection(host, server.port, timeout=timeout, context=trust)
@@ -133,7 +134,8 @@ def _connect(server: SplitResult, timeout: float, ca: Path | None) -> HTTPConnec
 
 
 def _usable(connection: HTTPConnection) -> bool:
-    """An idle connection with something to read was closed by the server: do not send anything down that hole."""
+    """True if an idle connection is still open. If it has data to read, the server has closed it, and a request on it
+    would be lost."""
     poller = select.poll()
     poller.register(connection.sock, select.POLLIN)
     return not poller.poll(0)
@@ -144,9 +146,9 @@ def _headers(response: HTTPResponse) -> dict[str, str]:
 
 
 def reason(error: BaseException) -> str:
-    """What to tell a person about a connection that failed."""
+    """Return the reason why a connection failed, for an error message."""
     if isinstance(error, TimeoutError):
-        return "it did not answer in time"
+        return "it did not answer within the timeout"
     if isinstance(error, IncompleteRead):
         return BROKEN_OFF
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)

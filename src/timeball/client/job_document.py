@@ -1,4 +1,4 @@
-"""Friendly keyword arguments → the canonical JSON of a job."""
+"""Conversion of keyword arguments into the canonical JSON of a job."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from timeball.domain.errors import Invalid
 from timeball.domain.task.kinds import OFFERED
 
 _KINDS: Final = tuple(kind for kind in OFFERED if kind.name in JobOptions.__annotations__)
-"""The kinds of tasks that have a keyword; the others are given as `task`."""
+"""The task kinds that have a keyword of their own. The other kinds are given as `task`."""
 _WHAT: Final = ("task", "task_id", *(kind.name for kind in _KINDS))
 _WHEN: Final = ("schedule", "cron", "every", "at", "window", "follow")
 _CRON_ONLY: Final = {"timezone": "timezone", "dst_gap": "dstGap", "dst_overlap": "dstOverlap"}
 _PARTS: Final = frozenset({*_WHAT, *_WHEN, *_CRON_ONLY, "on", "retry", "max_retries"} - {"task_id"})
-"""Options that are parts of a task, of a schedule or of the rules of retries."""
+"""Options that become part of the task, of the schedule or of the retry rules."""
 _TYPES: Final = {name: get_args(kind) for name, kind in get_type_hints(JobOptions).items() if name not in _PARTS}
 _FIELDS: Final = {
     **dict(zip(Job.__struct_fields__, Job.__struct_encode_fields__, strict=True)),
     "idempotency_key": "idempotencyKey",
 }
-"""What options are called in JSON."""
+"""The name of each option in JSON."""
 _LENGTHS: Final = {name: _FIELDS[name] for name, kinds in _TYPES.items() if timedelta in kinds}
 _MOMENTS: Final = {name: _FIELDS[name] for name, kinds in _TYPES.items() if datetime in kinds}
 _PLAIN: Final = {name: _FIELDS[name] for name in _TYPES if name not in _LENGTHS and name not in _MOMENTS}
@@ -32,7 +32,7 @@ _REMOVABLE: Final = frozenset(name for name, kinds in _TYPES.items() if NoneType
 
 
 def document(options: JobOptions) -> dict[str, Any]:
-    """The JSON of what was said, and of nothing else: a partial update says little."""
+    """Return the JSON of the given options, without defaults, so that an update changes nothing else."""
     given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     _all_known(given)
     _at_most_one(given, _WHAT, "what to run")
@@ -55,20 +55,21 @@ def document(options: JobOptions) -> dict[str, Any]:
 
 
 def amendment(options: JobOptions) -> dict[str, Any]:
-    """The JSON of an update: what was said, and null for what is to be taken away."""
+    """Return the JSON of an update: the given options, and null for each option to remove."""
     removed = [name for name, value in options.items() if value is None]
     return document(options) | {_FIELDS[name]: None for name in removed if name in _REMOVABLE}
 
 
 def length(value: Length) -> str | int:
-    """A length of time as the API reads it."""
+    """Return a length of time in the format of the API."""
     if isinstance(value, timedelta):
         return duration.render(value // timedelta(microseconds=1))
     return value
 
 
 def moment(value: datetime | str) -> str:
-    """A moment as the API reads it. A datetime without a time zone could be any of 38 instants."""
+    """Return an instant in the format of the API. Raise `Invalid` for a datetime without a time zone: it could be any
+    of 38 instants."""
     if isinstance(value, str):
         return value
     if value.utcoffset() is None:
@@ -88,22 +89,23 @@ def _task(given: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _registered_name(function: object) -> str:
+    """Return the name of a function that `@timeball.task` registered."""
     from timeball.tasks import REGISTRY
 
     for name in REGISTRY.names:
         known = REGISTRY.get(name)
         if known is not None and known.call is function:
             return name
-    raise Invalid(f"task={function!r} is neither a task's JSON nor a function made with @timeball.task", "/task")
+    raise Invalid(f"task={function!r} is neither the JSON of a task nor a function with @timeball.task", "/task")
 
 
 def _schedule(given: Mapping[str, Any]) -> dict[str, Any] | None:
     zoned = {field: given[name] for name, field in _CRON_ONLY.items() if name in given}
     if zoned and "cron" not in given and "window" not in given:
         named = ", ".join(name for name in _CRON_ONLY if name in given)
-        raise Invalid(f"{named} needs a cron expression to apply to", "/schedule")
+        raise Invalid(f"{named} applies to cron and window only; give one of them", "/schedule")
     if "on" in given and "follow" not in given:
-        raise Invalid("on needs a job to follow", "/schedule")
+        raise Invalid("on applies to follow only; give the job to follow", "/schedule")
     match given:
         case {"schedule": schedule}:
             return dict(schedule)
@@ -135,17 +137,17 @@ def _all_known(given: Mapping[str, Any]) -> None:
 
             close = difflib.get_close_matches(name, JobOptions.__annotations__, n=1)
             hint = f"; did you mean {close[0]}?" if close else ""
-            raise Invalid(f"a job has no {name}{hint}")
+            raise Invalid(f"a job has no option {name}{hint}")
 
 
 def _at_most_one(given: Mapping[str, Any], names: tuple[str, ...], purpose: str) -> None:
     said = [name for name in names if name in given]
     if len(said) > 1:
-        raise Invalid(f"{' and '.join(said)} both say {purpose}; give one of them")
+        raise Invalid(f"{' and '.join(said)} both say {purpose}; give only one of them")
 
 
 def _json(value: Any) -> Any:
-    """Mappings and sequences of any kind as those that JSON knows."""
+    """Convert mappings and sequences of any type to dicts and lists."""
     if isinstance(value, Mapping):
         return dict(value)
     return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value

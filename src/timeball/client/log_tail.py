@@ -1,5 +1,5 @@
-"""Following what a run prints over lost connections and servers that restart, without the sending and waiting:
-shared by every client."""
+"""The state of a client that follows the output of a run across lost connections and restarts of servers. It has no
+I/O, so that both clients share it."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from timeball.client.retrying import Retrying
 from timeball.domain.errors import NotFound, Unavailable
 
 PLACES: Final = 1_000_000
-"""A chunk's place in the output of its run, which the API takes as a cursor, is `attempt * PLACES + seq`."""
+"""The position of a chunk in the output of its run is `attempt * PLACES + seq`. The API accepts it as a cursor."""
 
 
 class LogTail:
-    """Where a follower is, and how it goes on.
+    """The position of a follower in the output of a run.
 
-    In each turn the client asks for `run` and tells what it `saw`; asks for `doubt`, if there is one, and tells what
-    it `found`; then takes the `stream` and tells what it `heard` until that has `ended`. Whatever `broke` a turn, the
-    next one goes on behind the last whole chunk. A stream that was begun after the end of the run misses nothing, so
-    the end of such a one is the end of it all.
+    The client works in rounds. It requests `run` and calls `saw` with the answer. If there is a `doubt`, it requests
+    that and calls `found`. Then it reads `stream`, decodes the data into chunks, and calls `ended` at the end of the
+    stream. It calls `broke` with an error of any step; the next round continues after the last complete chunk. A stream
+    that began after the end of the run contains all of the output, so the end of such a stream ends the rounds.
     """
 
     def __init__(self, run_id: str, attempt: int | None) -> None:
         self.over = False
         self.pause = 0.0
-        """Seconds until the next turn."""
+        """Seconds until the next round."""
         self.run = requests.run(run_id)
         self._records = requests.follow(run_id)
         self._run_id = run_id
@@ -45,18 +45,20 @@ class LogTail:
         self._patience = Retrying()
 
     def saw(self, run: Run) -> None:
+        """Store whether the run has ended, at the start of a round."""
         self._patience.reached = True
         self._run_ended = run.done
 
     @property
     def doubt(self) -> Request[LogPage] | None:
-        """Whether the last chunk still stands. A worker that drains gives its attempt back: what that printed is
-        forgotten, and the same places are filled anew by the next worker."""
+        """The request that checks whether the last chunk is still stored. A worker that drains releases its attempt:
+        the output of the attempt is deleted, and the next worker writes its output at the same positions."""
         if self._last is None:
             return None
         return requests.log_page(self._run_id, attempt=self._attempt, cursor=str(_place(self._last) - 1), limit=1)
 
     def found(self, page: LogPage) -> None:
+        """Continue after the last chunk if it is still stored, otherwise at the start of its attempt."""
         if self._last is None:
             return
         if page.items[:1] == [self._last]:
@@ -65,14 +67,14 @@ class LogTail:
             self._after, self._last = self._last.attempt * PLACES - 1, None
 
     def stream(self) -> Request[LogChunk]:
-        """Goes on where the last one broke off."""
+        """Return the request for the output after the last position."""
         self._incomplete = b""
         self._silent = True
         cursor = None if self._after is None else str(self._after)
         return requests.follow(self._run_id, attempt=self._attempt, cursor=cursor)
 
     def heard(self, data: bytes) -> Iterator[LogChunk]:
-        """The chunks that this completes. No data is a sign of life, too."""
+        """Yield the chunks that this data completes. Empty data also proves that the server answers."""
         self._patience.hope()
         *records, self._incomplete = (self._incomplete + data).split(b"\n")
         for record in records:
@@ -82,31 +84,32 @@ class LogTail:
             yield self._last
 
     def ended(self) -> None:
+        """Handle the end of a stream: `over` is True if the run had ended and the last chunk is complete."""
         self.over = self._run_ended and not self._incomplete
         self.pause = exchange.FIRST_PAUSE if self._silent and not self.over else 0.0
 
     def broke(self, error: NotFound | Unavailable) -> None:
-        """Raises the error, if there was never a connection or if this lasts too long."""
+        """Handle an error of a round. Raise it if no server has answered yet, or none for 60 seconds."""
         if isinstance(error, NotFound):
             if not self._patience.reached:
                 raise error
-            # An edit or a pause drops runs that have not started.
+            # An edit or a pause deletes runs that have not started.
             self.over, self.pause = True, 0.0
             return
         self.pause = self._patience.pause(error)
 
 
 class Lines:
-    """Puts chunks, which begin and end anywhere, together to lines. Each stream has lines of its own."""
+    """Joins chunks, which begin and end anywhere, into lines. Each stream (`stdout`, `stderr`) has its own lines."""
 
     def __init__(self) -> None:
         self._begun: dict[str, LogLine] = {}
         self._place = 0
 
     def add(self, chunk: LogChunk) -> Iterator[LogLine]:
-        """The lines that this completes."""
+        """Yield the lines that this chunk completes."""
         same_try = chunk.attempt == self._place // PLACES and _place(chunk) > self._place
-        if not same_try or chunk.stream == "system":  # nobody writes the rest of what was begun
+        if not same_try or chunk.stream == "system":  # incomplete lines stay incomplete
             yield from self.rest()
         self._place = _place(chunk)
         first, *others = chunk.text.split("\n")
@@ -120,7 +123,7 @@ class Lines:
             self._begun[chunk.stream] = line
 
     def rest(self) -> list[LogLine]:
-        """Lines that were begun and will not be completed."""
+        """Return the incomplete lines that will not be completed."""
         begun = list(self._begun.values())
         self._begun.clear()
         return begun

@@ -1,4 +1,4 @@
-"""The next fires of a cron expression, without a server."""
+"""The next fires of a cron expression, computed without a server."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from timeball.system import wall
 
 
 def next_fires(expression: str, timezone: str = "UTC", after: datetime | None = None, count: int = 5) -> list[datetime]:
-    """The `count` fires of a cron expression after a moment (now, if none is given), as aware datetimes.
+    """Return the next `count` fires of a cron expression after an instant (default: now), as aware datetimes.
 
-    Each carries the offset that wall clocks in `timezone` show at that instant, so a clock change can be seen.
-    Fewer than `count` come back if the schedule ends before the year 9999. An expression or a time zone that means
-    nothing raises `Invalid` with the reason.
+    Each datetime has the offset of `timezone` at that instant, so that clock changes are visible. The list has fewer
+    than `count` fires if the schedule ends before the year 9999. An invalid expression or an unknown time zone raises
+    `Invalid` with the reason.
 
     >>> [str(fire) for fire in next_fires("0 2 * * *", "Europe/Berlin", datetime.fromisoformat("2026-10-24T12:00Z"), 2)]
     ['2026-10-25 02:00:00+02:00', '2026-10-26 02:00:00+01:00']
@@ -27,11 +27,11 @@ def next_fires(expression: str, timezone: str = "UTC", after: datetime | None = 
     if after is not None and after.utcoffset() is None:
         raise Invalid(f"after={after.isoformat()} has no time zone; give an aware datetime, with tzinfo")
     if count < 0:
-        raise Invalid(f"count={count} is negative; ask for 0 or more fires")
+        raise Invalid(f"count={count} is negative; give 0 or more")
     where = zone.get(timezone)
     start = wall() if after is None else instant.of(after)
     fires = islice(cron.fires(cron.parse(expression), where, start), count)
-    # The offset comes from the engine's own data: the machine's may be of another release and disagree.
+    # The offset comes from the scheduler's own time zone data: the machine may have another release of it.
     return [datetime.fromtimestamp(fire // SECOND, _offset(where.offset_at(fire))) for fire in fires]
 
 

@@ -1,4 +1,5 @@
-"""How long a client bears with servers that do not answer, without the waiting itself: shared by every client."""
+"""The limits within which a client repeats requests while no server answers. The callers do the waiting, so that both
+clients share this module."""
 
 from __future__ import annotations
 
@@ -10,30 +11,32 @@ from timeball.domain.instant import SECOND, Micros
 from timeball.system import monotonic
 
 NO_ANSWER_TIMEOUT: Final = 60 * SECOND
-"""How long no server may answer: more than a restart takes."""
+"""Maximum time without an answer of any server: longer than a restart takes."""
 
 
 class Retrying:
-    """There is none with a server that was never there: its address may be wrong."""
+    """Computes the pauses between repeated requests. The first failure is final if no server has answered before,
+    because the address may be wrong."""
 
     def __init__(self) -> None:
         self.reached = False
-        """Whether there was ever an answer."""
+        """True if a server has answered."""
         self._failures = 0
         self._failing_since: Micros | None = None
 
     def hope(self) -> None:
-        """A sign of life: the minute begins anew."""
+        """Restart the time limit, because a server has sent something."""
         self._failing_since = None
 
     def relax(self) -> None:
-        """What was wanted came."""
+        """Restart the time limit and the backoff, because a server has sent the expected answer."""
         self.reached = True
         self._failures = 0
         self.hope()
 
     def pause(self, error: Unavailable) -> float:
-        """Seconds until the next try. Raises the error, if there was never an answer or if this lasts too long."""
+        """Return the seconds until the next request. Raise the error if no server has answered yet, or if none has
+        answered for 60 seconds."""
         now = monotonic()
         if self._failing_since is None:
             self._failing_since = now

@@ -1,4 +1,4 @@
-"""Which runs are meant: friendly keyword arguments → the filters of the API."""
+"""Conversion of keyword arguments that select runs into the filters of the API."""
 
 from __future__ import annotations
 
@@ -10,30 +10,32 @@ from timeball.client.job_document import moment
 
 
 class LettersWhere(TypedDict, total=False):
-    """Dead letters that are as all of these say."""
+    """Filters for dead letters. A dead letter must match all of them."""
 
     job_id: str | None
     fingerprint: str | None
-    """Of the error with which they gave up."""
+    """Fingerprint of the error of the last attempt."""
     tag: str | None
     user_id: str | None
     task_id: str | None
     since: datetime | str | None
-    """Fired at or after."""
+    """Fire time at or after this instant."""
     until: datetime | str | None
-    """Fired before."""
+    """Fire time before this instant."""
 
 
 class Letters(LettersWhere, total=False):
-    """The same, to do something with them."""
+    """Filters that select dead letters for an action."""
 
     created_before: datetime | str | None
-    """As an earlier answer says: the same again, and nothing that was created since."""
+    """The `created_before` of an earlier answer: selects the same runs again, without runs that were created later."""
     everything: bool
-    """All of them; nothing else may be said then."""
+    """Select all of them. No other filter may be given."""
 
 
 class RunSelection(Letters, total=False):
+    """Filters that select runs for an action."""
+
     status: str | Sequence[str] | None
     origin: str | Sequence[str] | None
 
@@ -51,7 +53,7 @@ _MOMENTS: Final = {"since": "startTime", "until": "endTime", "created_before": "
 
 
 def narrowed(where: Mapping[str, Any]) -> dict[str, Any]:
-    """What was said, in the words of the API."""
+    """Return the given filters with their names in the API."""
     given = {name: value for name, value in where.items() if value is not None}
     said = {field: given[name] for name, field in _WORDS.items() if name in given}
     said |= {field: moment(given[name]) for name, field in _MOMENTS.items() if name in given}

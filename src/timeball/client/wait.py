@@ -1,4 +1,5 @@
-"""Waiting for a run, without the waiting itself: shared by every client."""
+"""The pauses between requests of a client that waits for a run. The callers do the waiting, so that both clients share
+this module."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ FIRST_PAUSE: Final = 0.05
 
 
 class RunWait:
-    """How long to wait between two looks at a run: a moment at first, then longer, up to `every` seconds."""
+    """The pauses between two requests for a run: 50 ms at first, then 1.5 times longer each time, up to `every`
+    seconds."""
 
     def __init__(self, timeout: float | None, every: float) -> None:
         self._timeout = timeout
@@ -26,7 +28,7 @@ class RunWait:
         self._patience = Retrying()
 
     def saw(self, run: Run) -> float:
-        """Seconds until the next look. Raises `TimeoutError` when there is no time for one."""
+        """Return the seconds until the next request. Raise `TimeoutError` if the timeout has passed."""
         self._seen = run
         self._patience.relax()
         if self._left <= 0:
@@ -36,14 +38,15 @@ class RunWait:
         return pause
 
     def broke(self, error: Unavailable) -> float:
-        """The same when no server answered. Raises the error, if none ever did or if this lasts too long."""
+        """Return the seconds until the next request after a failed one. Raise the error if no server has answered yet,
+        or if none has answered for 60 seconds. Raise `TimeoutError` if the timeout has passed."""
         pause = self._patience.pause(error)
         if self._left <= 0 and self._seen is not None:
-            last = f"run {self._seen.run_id}, which was {self._seen.status}"
-            raise TimeoutError(f"nothing new of {last}, after {self._timeout:g} s: {error}") from error
+            last = f"run {self._seen.run_id}, which was {self._seen.status} in the last answer"
+            raise TimeoutError(f"no server has answered about {last}, after {self._timeout:g} s: {error}") from error
         return min(pause, self._left)
 
     @property
     def _left(self) -> float:
-        """Seconds."""
+        """Seconds until the timeout."""
         return inf if self._deadline is None else max(0.0, (self._deadline - monotonic()) / SECOND)

@@ -1,4 +1,4 @@
-"""What methods need of their client."""
+"""The functions of a client that its methods use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class Asking(ABC):
-    """The base of the methods of `Client`."""
+    """Base class of the methods of `Client`."""
 
     @abstractmethod
     def ask(self, request: Request[T]) -> T: ...
@@ -25,8 +25,8 @@ class Asking(ABC):
 
 
 class AsyncAsking(ABC):
-    """The base of the methods of `AsyncClient`. Its modules are imported by `Client`, too, which does without asyncio:
-    so a method sleeps by way of its client."""
+    """Base class of the methods of `AsyncClient`. `Client` imports the same modules and must not import asyncio, so the
+    methods sleep with `_sleep` of their client."""
 
     @abstractmethod
     async def ask(self, request: Request[T]) -> T: ...

@@ -11,7 +11,7 @@ from timeball.client.requests.request import When, fresh_key
 
 
 class BackfillMethods(Asking):
-    """Of `Client`."""
+    """Methods of `Client` about backfills."""
 
     def backfill(
         self,
@@ -22,32 +22,34 @@ class BackfillMethods(Asking):
         parallelism: int = 1,
         idempotency_key: str | None = None,
     ) -> Backfill:
-        """Have the fires in [since, until) run, again or for the first time: oldest first, `parallelism` at a time.
+        """Run the fires in [since, until), again or for the first time: oldest first, `parallelism` at a time. The
+        default of `until` is now.
 
-        Without an `idempotency_key` the client makes one, so that its own repetitions make one backfill.
+        Without an `idempotency_key` the client generates one, so that a repetition of the request creates no second
+        backfill.
         """
         key = idempotency_key or fresh_key()
         return self.ask(requests.backfill(job_id, since, until, parallelism=parallelism, idempotency_key=key))
 
     def backfill_range(self, job_id: str, since: When, until: When | None = None) -> BackfillRange:
-        """The fires that such a backfill would have. Nothing happens."""
+        """Return the number of fires that a backfill of [since, until) would run. Nothing is changed."""
         return self.ask(requests.backfill_range(job_id, since, until))
 
     def backfills(self, *, job_id: str | None = None) -> Iterator[Backfill]:
-        """Newest first."""
+        """Yield all backfills, or those of one job, newest first."""
         return self._pages(lambda cursor: requests.backfills(job_id=job_id, cursor=cursor))
 
     def backfill_progress(self, backfill_id: str) -> Backfill:
-        """How far a backfill is."""
+        """Return a backfill with its progress."""
         return self.ask(requests.backfill_progress(backfill_id))
 
     def cancel_backfill(self, backfill_id: str) -> Backfill:
-        """Make no more runs of a backfill, and cancel those that are alive."""
+        """Cancel a backfill: no more runs of it are created, and its live runs are cancelled."""
         return self.ask(requests.cancel_backfill(backfill_id))
 
 
 class AsyncBackfillMethods(AsyncAsking):
-    """Of `AsyncClient`."""
+    """Methods of `AsyncClient` about backfills."""
 
     async def backfill(
         self,
@@ -58,25 +60,27 @@ class AsyncBackfillMethods(AsyncAsking):
         parallelism: int = 1,
         idempotency_key: str | None = None,
     ) -> Backfill:
-        """Have the fires in [since, until) run, again or for the first time: oldest first, `parallelism` at a time.
+        """Run the fires in [since, until), again or for the first time: oldest first, `parallelism` at a time. The
+        default of `until` is now.
 
-        Without an `idempotency_key` the client makes one, so that its own repetitions make one backfill.
+        Without an `idempotency_key` the client generates one, so that a repetition of the request creates no second
+        backfill.
         """
         key = idempotency_key or fresh_key()
         return await self.ask(requests.backfill(job_id, since, until, parallelism=parallelism, idempotency_key=key))
 
     async def backfill_range(self, job_id: str, since: When, until: When | None = None) -> BackfillRange:
-        """The fires that such a backfill would have. Nothing happens."""
+        """Return the number of fires that a backfill of [since, until) would run. Nothing is changed."""
         return await self.ask(requests.backfill_range(job_id, since, until))
 
     def backfills(self, *, job_id: str | None = None) -> AsyncIterator[Backfill]:
-        """Newest first."""
+        """Yield all backfills, or those of one job, newest first."""
         return self._pages(lambda cursor: requests.backfills(job_id=job_id, cursor=cursor))
 
     async def backfill_progress(self, backfill_id: str) -> Backfill:
-        """How far a backfill is."""
+        """Return a backfill with its progress."""
         return await self.ask(requests.backfill_progress(backfill_id))
 
     async def cancel_backfill(self, backfill_id: str) -> Backfill:
-        """Make no more runs of a backfill, and cancel those that are alive."""
+        """Cancel a backfill: no more runs of it are created, and its live runs are cancelled."""
         return await self.ask(requests.cancel_backfill(backfill_id))

@@ -13,14 +13,14 @@ from timeball.client.run_selection import Letters, LettersWhere
 
 
 class DeadLetterMethods(Asking):
-    """Of `Client`."""
+    """Methods of `Client` about dead letters."""
 
     def dead_letters(self, **where: Unpack[LettersWhere]) -> Iterator[Run]:
-        """Runs whose retries are exhausted and that nobody has retried or discarded yet, newest first."""
+        """Yield the runs that used up their retries and were not retried or discarded yet, newest first."""
         return self._pages(lambda cursor: requests.dead_letters(where, cursor=cursor))
 
     def dead_groups(self, **where: Unpack[LettersWhere]) -> list[DeadGroup]:
-        """Dead letters by error, the most frequent first."""
+        """Return the dead letters grouped by error, the most frequent error first."""
         return (self.ask(requests.dead_groups(where))).items
 
     def retry_dead(
@@ -31,26 +31,28 @@ class DeadLetterMethods(Asking):
         dry_run: bool = False,
         **where: Unpack[Letters],
     ) -> Retrial:
-        """Run dead letters again: these runs, or all that are meant, however many. An `edit` such as
-        `{"parameters": {"region": "eu"}}` changes what the new runs execute, and leaves their jobs as they are."""
+        """Retry dead letters: the runs of `run_ids`, or all runs that the filters select. An `edit` such as
+        `{"parameters": {"region": "eu"}}` changes what the new runs execute; their jobs do not change. A dry run only
+        counts."""
         return self.ask(requests.retry_dead(run_ids, where, edit=edit, dry_run=dry_run))
 
     def discard_dead(
         self, run_ids: Sequence[str] = (), *, dry_run: bool = False, **where: Unpack[Letters]
     ) -> Discarding:
-        """Take runs off the dead letters: these, or all that are meant. They stay in the history."""
+        """Discard dead letters: the runs of `run_ids`, or all runs that the filters select. They stay in the history. A
+        dry run only counts."""
         return self.ask(requests.discard_dead(run_ids, where, dry_run=dry_run))
 
 
 class AsyncDeadLetterMethods(AsyncAsking):
-    """Of `AsyncClient`."""
+    """Methods of `AsyncClient` about dead letters."""
 
     def dead_letters(self, **where: Unpack[LettersWhere]) -> AsyncIterator[Run]:
-        """Runs whose retries are exhausted and that nobody has retried or discarded yet, newest first."""
+        """Yield the runs that used up their retries and were not retried or discarded yet, newest first."""
         return self._pages(lambda cursor: requests.dead_letters(where, cursor=cursor))
 
     async def dead_groups(self, **where: Unpack[LettersWhere]) -> list[DeadGroup]:
-        """Dead letters by error, the most frequent first."""
+        """Return the dead letters grouped by error, the most frequent error first."""
         return (await self.ask(requests.dead_groups(where))).items
 
     async def retry_dead(
@@ -61,12 +63,14 @@ class AsyncDeadLetterMethods(AsyncAsking):
         dry_run: bool = False,
         **where: Unpack[Letters],
     ) -> Retrial:
-        """Run dead letters again: these runs, or all that are meant, however many. An `edit` such as
-        `{"parameters": {"region": "eu"}}` changes what the new runs execute, and leaves their jobs as they are."""
+        """Retry dead letters: the runs of `run_ids`, or all runs that the filters select. An `edit` such as
+        `{"parameters": {"region": "eu"}}` changes what the new runs execute; their jobs do not change. A dry run only
+        counts."""
         return await self.ask(requests.retry_dead(run_ids, where, edit=edit, dry_run=dry_run))
 
     async def discard_dead(
         self, run_ids: Sequence[str] = (), *, dry_run: bool = False, **where: Unpack[Letters]
     ) -> Discarding:
-        """Take runs off the dead letters: these, or all that are meant. They stay in the history."""
+        """Discard dead letters: the runs of `run_ids`, or all runs that the filters select. They stay in the history. A
+        dry run only counts."""
         return await self.ask(requests.discard_dead(run_ids, where, dry_run=dry_run))

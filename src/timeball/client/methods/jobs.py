@@ -16,25 +16,27 @@ from timeball.client.requests.request import When
 
 
 class JobMethods(Asking):
-    """Of `Client`."""
+    """Methods of `Client` about jobs."""
 
     def create_job(self, name: str = "", /, **options: Unpack[JobOptions]) -> Job:
-        """Submit a job. When this returns, it is durable.
+        """Submit a job. The job is durable when this returns.
 
-        Without an `idempotency_key` the client makes one, so that its own repetitions make one job.
+        Without an `idempotency_key` the client generates one, so that a repetition of the request creates no second
+        job.
         """
         return self.ask(requests.new_job(name, options))
 
     def batch(self, jobs: Iterable[JobOptions], idempotency_key: str | None = None) -> list[Created]:
-        """Submit up to 10,000 jobs in one durable step; options as for `create_job`. One bad job does not fail
-        the others: its item has an `error`.
+        """Submit up to 10,000 jobs in one durable commit, each with the options of `create_job`. An invalid job does
+        not affect the others: its item has an `error`.
 
-        Keys cost a row for each job, so none is made up here: without one, a batch whose answer was lost is not sent
-        again but raises `Unavailable`.
+        The client generates no idempotency keys here, because keys cost a row for each job. Without a key, a batch
+        whose answer was lost is not sent again; `Unavailable` is raised.
         """
         return self.ask(requests.batch(jobs, idempotency_key)).items
 
     def job(self, job_id: str) -> Job:
+        """Return a job."""
         return self.ask(requests.job(job_id))
 
     def jobs(
@@ -46,7 +48,7 @@ class JobMethods(Asking):
         user_id: str | None = None,
         task_id: str | None = None,
     ) -> Iterator[Job]:
-        """All matching jobs, newest first, fetched page by page while you iterate."""
+        """Yield all matching jobs, newest first. The client requests page after page during the iteration."""
         return self._pages(
             lambda cursor: requests.jobs(
                 status=status, name=name, tag=tag, user_id=user_id, task_id=task_id, cursor=cursor
@@ -54,35 +56,37 @@ class JobMethods(Asking):
         )
 
     def update_job(self, job_id: str, *, version: int | None = None, **changes: Unpack[JobOptions]) -> Job:
-        """Change what is named and leave the rest; None takes a rule away. With `version`, only if nobody changed the
-        job since it had that version (else `PreconditionFailed`). What was acknowledged wins from that instant on."""
+        """Change the given options of a job, and no others. None removes an option. With `version`, raise
+        `PreconditionFailed` if the job has been changed since that version. The change applies to all fires after its
+        acknowledgement."""
         return self.ask(requests.update_job(job_id, amendment(changes), version))
 
     def delete_job(self, job_id: str) -> Cancelled:
-        """Stop its schedule and cancel its live runs. History stays."""
+        """Cancel a job: stop its schedule and cancel its live runs. The history stays."""
         return self.ask(requests.delete_job(job_id))
 
     def pause(self, job_id: str, reason: str = "", *, until: When | None = None) -> Job:
-        """Nothing fires until it is resumed: by somebody, or by itself at `until`."""
+        """Pause a job. It does not fire until it is resumed, by `resume` or automatically at `until`."""
         return self.ask(requests.pause(job_id, reason, until))
 
     def resume(self, job_id: str) -> Job:
+        """Resume a paused job. Its catch-up rule decides about the fires during the pause."""
         return self.ask(requests.resume(job_id))
 
     def run_now(self, job_id: str) -> Triggered:
-        """Start a run beside the schedule; the job's overlap policy applies."""
+        """Start a run now, in addition to the schedule. The overlap policy of the job applies."""
         return self.ask(requests.run_now(job_id))
 
     def status(self, job_id: str) -> JobStatus:
-        """The run that started last, else the one that is next."""
+        """Return the status of the run that started last, or of the next run if none has started."""
         return self.ask(requests.status(job_id))
 
     def next(self, job_id: str, count: int = 5) -> list[datetime]:
-        """The coming fires of a job."""
+        """Return the next `count` fires of a job, without those that calendars exclude."""
         return self.ask(requests.next_of_job(job_id, count)).times
 
     def ledger(self, job_id: str, since: When | None = None, until: When | None = None) -> Ledger:
-        """What became of every due instant in [since, until): sums, and all entries."""
+        """Return the ledger of a job: the verdict on every fire in [since, until), and the sums."""
         ledger = self.ask(requests.ledger(job_id, since=since, until=until))
         while ledger.next_cursor is not None:
             page = requests.ledger(job_id, since=since, until=until, cursor=ledger.next_cursor)
@@ -90,30 +94,32 @@ class JobMethods(Asking):
         return ledger
 
     def why_job(self, job_id: str) -> JobWhy:
-        """What the job waits for, and why its newest exceptions happened."""
+        """Return what the job waits for, and why its newest fires did not start on time."""
         return self.ask(requests.why_job(job_id))
 
 
 class AsyncJobMethods(AsyncAsking):
-    """Of `AsyncClient`."""
+    """Methods of `AsyncClient` about jobs."""
 
     async def create_job(self, name: str = "", /, **options: Unpack[JobOptions]) -> Job:
-        """Submit a job. When this returns, it is durable.
+        """Submit a job. The job is durable when this returns.
 
-        Without an `idempotency_key` the client makes one, so that its own repetitions make one job.
+        Without an `idempotency_key` the client generates one, so that a repetition of the request creates no second
+        job.
         """
         return await self.ask(requests.new_job(name, options))
 
     async def batch(self, jobs: Iterable[JobOptions], idempotency_key: str | None = None) -> list[Created]:
-        """Submit up to 10,000 jobs in one durable step; options as for `create_job`. One bad job does not fail
-        the others: its item has an `error`.
+        """Submit up to 10,000 jobs in one durable commit, each with the options of `create_job`. An invalid job does
+        not affect the others: its item has an `error`.
 
-        Keys cost a row for each job, so none is made up here: without one, a batch whose answer was lost is not sent
-        again but raises `Unavailable`.
+        The client generates no idempotency keys here, because keys cost a row for each job. Without a key, a batch
+        whose answer was lost is not sent again; `Unavailable` is raised.
         """
         return (await self.ask(requests.batch(jobs, idempotency_key))).items
 
     async def job(self, job_id: str) -> Job:
+        """Return a job."""
         return await self.ask(requests.job(job_id))
 
     def jobs(
@@ -125,7 +131,7 @@ class AsyncJobMethods(AsyncAsking):
         user_id: str | None = None,
         task_id: str | None = None,
     ) -> AsyncIterator[Job]:
-        """All matching jobs, newest first, fetched page by page while you iterate."""
+        """Yield all matching jobs, newest first. The client requests page after page during the iteration."""
         return self._pages(
             lambda cursor: requests.jobs(
                 status=status, name=name, tag=tag, user_id=user_id, task_id=task_id, cursor=cursor
@@ -133,35 +139,37 @@ class AsyncJobMethods(AsyncAsking):
         )
 
     async def update_job(self, job_id: str, *, version: int | None = None, **changes: Unpack[JobOptions]) -> Job:
-        """Change what is named and leave the rest; None takes a rule away. With `version`, only if nobody changed the
-        job since it had that version (else `PreconditionFailed`). What was acknowledged wins from that instant on."""
+        """Change the given options of a job, and no others. None removes an option. With `version`, raise
+        `PreconditionFailed` if the job has been changed since that version. The change applies to all fires after its
+        acknowledgement."""
         return await self.ask(requests.update_job(job_id, amendment(changes), version))
 
     async def delete_job(self, job_id: str) -> Cancelled:
-        """Stop its schedule and cancel its live runs. History stays."""
+        """Cancel a job: stop its schedule and cancel its live runs. The history stays."""
         return await self.ask(requests.delete_job(job_id))
 
     async def pause(self, job_id: str, reason: str = "", *, until: When | None = None) -> Job:
-        """Nothing fires until it is resumed: by somebody, or by itself at `until`."""
+        """Pause a job. It does not fire until it is resumed, by `resume` or automatically at `until`."""
         return await self.ask(requests.pause(job_id, reason, until))
 
     async def resume(self, job_id: str) -> Job:
+        """Resume a paused job. Its catch-up rule decides about the fires during the pause."""
         return await self.ask(requests.resume(job_id))
 
     async def run_now(self, job_id: str) -> Triggered:
-        """Start a run beside the schedule; the job's overlap policy applies."""
+        """Start a run now, in addition to the schedule. The overlap policy of the job applies."""
         return await self.ask(requests.run_now(job_id))
 
     async def status(self, job_id: str) -> JobStatus:
-        """The run that started last, else the one that is next."""
+        """Return the status of the run that started last, or of the next run if none has started."""
         return await self.ask(requests.status(job_id))
 
     async def next(self, job_id: str, count: int = 5) -> list[datetime]:
-        """The coming fires of a job."""
+        """Return the next `count` fires of a job, without those that calendars exclude."""
         return (await self.ask(requests.next_of_job(job_id, count))).times
 
     async def ledger(self, job_id: str, since: When | None = None, until: When | None = None) -> Ledger:
-        """What became of every due instant in [since, until): sums, and all entries."""
+        """Return the ledger of a job: the verdict on every fire in [since, until), and the sums."""
         ledger = await self.ask(requests.ledger(job_id, since=since, until=until))
         while ledger.next_cursor is not None:
             page = requests.ledger(job_id, since=since, until=until, cursor=ledger.next_cursor)
@@ -169,5 +177,5 @@ class AsyncJobMethods(AsyncAsking):
         return ledger
 
     async def why_job(self, job_id: str) -> JobWhy:
-        """What the job waits for, and why its newest exceptions happened."""
+        """Return what the job waits for, and why its newest fires did not start on time."""
         return await self.ask(requests.why_job(job_id))

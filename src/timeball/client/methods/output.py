@@ -1,4 +1,4 @@
-"""Methods about what runs print and return."""
+"""Methods about the output and the results of runs."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from timeball.domain.errors import NotFound, Unavailable
 
 
 class OutputMethods(Asking):
-    """Of `Client`."""
+    """Methods of `Client` about output and results."""
 
     def logs(self, run_id: str, *, attempt: int | None = None) -> str:
+        """Return the output of a run, or of one attempt of it."""
         return exchange.text(self.ask(requests.logs(run_id, attempt=attempt)))
 
     def follow_logs(self, run_id: str, *, attempt: int | None = None) -> Iterator[LogLine]:
-        """What the run prints, line by line while it does, until it has ended.
+        """Yield the output of a run line by line as it is written, until the run has ended.
 
-        Lost connections and servers that restart are waited out: no line is lost, and none comes twice. `Unavailable`
-        if no server answers for a minute.
+        The client reconnects after lost connections and restarts of servers: no line is lost or repeated. Raise
+        `Unavailable` if no server answers for a minute.
         """
         from timeball.client.log_tail import Lines
 
@@ -34,7 +35,8 @@ class OutputMethods(Asking):
         yield from lines.rest()
 
     def follow_output(self, run_id: str, *, attempt: int | None = None) -> Iterator[LogChunk]:
-        """Like `follow_logs`, but exactly as it is printed: the rest of a line is not waited for."""
+        """Yield the output of a run like `follow_logs`, but in the chunks in which it is written, without waiting for
+        the end of a line."""
         from timeball.client.log_tail import LogTail
 
         following = LogTail(run_id, attempt)
@@ -51,21 +53,22 @@ class OutputMethods(Asking):
             time.sleep(following.pause)
 
     def result(self, run_id: str) -> Any:
-        """What the run returned; None if it returned nothing, or has not yet."""
+        """Return the result of a run; None if there is no result, or not yet."""
         return exchange.value(self.ask(requests.result(run_id)))
 
 
 class AsyncOutputMethods(AsyncAsking):
-    """Of `AsyncClient`."""
+    """Methods of `AsyncClient` about output and results."""
 
     async def logs(self, run_id: str, *, attempt: int | None = None) -> str:
+        """Return the output of a run, or of one attempt of it."""
         return exchange.text(await self.ask(requests.logs(run_id, attempt=attempt)))
 
     async def follow_logs(self, run_id: str, *, attempt: int | None = None) -> AsyncGenerator[LogLine, None]:
-        """What the run prints, line by line while it does, until it has ended.
+        """Yield the output of a run line by line as it is written, until the run has ended.
 
-        Lost connections and servers that restart are waited out: no line is lost, and none comes twice. `Unavailable`
-        if no server answers for a minute.
+        The client reconnects after lost connections and restarts of servers: no line is lost or repeated. Raise
+        `Unavailable` if no server answers for a minute.
         """
         from timeball.client.log_tail import Lines
 
@@ -78,7 +81,8 @@ class AsyncOutputMethods(AsyncAsking):
             yield line
 
     async def follow_output(self, run_id: str, *, attempt: int | None = None) -> AsyncGenerator[LogChunk, None]:
-        """Like `follow_logs`, but exactly as it is printed: the rest of a line is not waited for."""
+        """Yield the output of a run like `follow_logs`, but in the chunks in which it is written, without waiting for
+        the end of a line."""
         from timeball.client.log_tail import LogTail
 
         following = LogTail(run_id, attempt)
@@ -97,5 +101,5 @@ class AsyncOutputMethods(AsyncAsking):
             await self._sleep(following.pause)
 
     async def result(self, run_id: str) -> Any:
-        """What the run returned; None if it returned nothing, or has not yet."""
+        """Return the result of a run; None if there is no result, or not yet."""
         return exchange.value(await self.ask(requests.result(run_id)))

@@ -17,9 +17,10 @@ from timeball.domain.errors import Unavailable
 
 
 class RunMethods(Asking):
-    """Of `Client`."""
+    """Methods of `Client` about runs."""
 
     def run(self, run_id: str) -> Run:
+        """Return a run with its attempts."""
         return self.ask(requests.run(run_id))
 
     def runs(
@@ -36,8 +37,8 @@ class RunMethods(Asking):
         origin: str | None = None,
         archived: bool = False,
     ) -> Iterator[Run]:
-        """All matching runs, newest fire time first; `since` and `until` are about that time. With `archived`, those
-        that have left the store for the archive, newest first."""
+        """Yield all matching runs, latest fire time first. `since` and `until` limit the fire time. With `archived`,
+        yield the runs that are only in the archive, newest first."""
         return self._pages(
             lambda cursor: requests.runs(
                 job_id=job_id,
@@ -62,10 +63,11 @@ class RunMethods(Asking):
         every: float = 1.0,
         seen: Callable[[Run], None] | None = None,
     ) -> Run:
-        """The run once it has ended. `TimeoutError` if that takes longer than `timeout` seconds.
+        """Wait until a run has ended, and return it. Raise `TimeoutError` if that takes longer than `timeout` seconds.
 
-        Lost connections and servers that restart are waited out; `Unavailable` if no server answers for a minute, or if
-        none ever did. `seen` is told how the run is getting on, each time it was looked at and has not ended.
+        The client requests the run at growing intervals of up to `every` seconds. It tolerates lost connections and
+        restarts of servers, and raises `Unavailable` if no server answers for a minute, or if none has ever answered.
+        `seen` is called with each answer in which the run has not ended.
         """
         from timeball.client.wait import RunWait
 
@@ -84,23 +86,25 @@ class RunMethods(Asking):
             time.sleep(pause)
 
     def why_run(self, run_id: str) -> RunWhy:
-        """Why the run waits, did not run, or was late."""
+        """Return the reasons why a run waits, did not run, or was late."""
         return self.ask(requests.why_run(run_id))
 
     def cancel(self, run_id: str) -> Run:
+        """Cancel a run. Its only possible end is then `cancelled`."""
         return self.ask(requests.cancel(run_id))
 
     def retry(self, run_id: str, *, edit: Mapping[str, Any] | None = None) -> Run:
-        """Run a finished run again, as a new run that takes its place; or a waiting retry at once. An `edit` such as
-        `{"parameters": {"region": "eu"}}` changes what the new run executes, and leaves the job as it is."""
+        """Retry a finished run with a new run that replaces it, or start a waiting retry at once. An `edit` such as
+        `{"parameters": {"region": "eu"}}` changes what the new run executes; the job does not change."""
         return self.ask(requests.retry(run_id, edit))
 
     def replay(self, run_id: str, *, edit: Mapping[str, Any] | None = None) -> Triggered:
-        """One more run like one that has ended, by the job's current spec; the job's overlap policy applies."""
+        """Create another run like one that has ended, with the current spec of the job. The overlap policy of the job
+        applies."""
         return self.ask(requests.replay(run_id, edit))
 
     def run_spec(self, run_id: str) -> RunSpec:
-        """What a run executes, or executed."""
+        """Return the spec that a run executes or executed."""
         return self.ask(requests.run_spec(run_id))
 
     def bulk(
@@ -111,14 +115,15 @@ class RunMethods(Asking):
         dry_run: bool = False,
         **where: Unpack[RunSelection],
     ) -> Bulk:
-        """Cancel, retry or replay all runs that are meant, however many. A dry run only counts them."""
+        """Cancel, retry or replay all runs that the filters select, in any number. A dry run only counts."""
         return self.ask(requests.bulk(action, where, edit=edit, dry_run=dry_run))
 
 
 class AsyncRunMethods(AsyncAsking):
-    """Of `AsyncClient`."""
+    """Methods of `AsyncClient` about runs."""
 
     async def run(self, run_id: str) -> Run:
+        """Return a run with its attempts."""
         return await self.ask(requests.run(run_id))
 
     def runs(
@@ -135,8 +140,8 @@ class AsyncRunMethods(AsyncAsking):
         origin: str | None = None,
         archived: bool = False,
     ) -> AsyncIterator[Run]:
-        """All matching runs, newest fire time first; `since` and `until` are about that time. With `archived`, those
-        that have left the store for the archive, newest first."""
+        """Yield all matching runs, latest fire time first. `since` and `until` limit the fire time. With `archived`,
+        yield the runs that are only in the archive, newest first."""
         return self._pages(
             lambda cursor: requests.runs(
                 job_id=job_id,
@@ -161,10 +166,11 @@ class AsyncRunMethods(AsyncAsking):
         every: float = 1.0,
         seen: Callable[[Run], None] | None = None,
     ) -> Run:
-        """The run once it has ended. `TimeoutError` if that takes longer than `timeout` seconds.
+        """Wait until a run has ended, and return it. Raise `TimeoutError` if that takes longer than `timeout` seconds.
 
-        Lost connections and servers that restart are waited out; `Unavailable` if no server answers for a minute, or if
-        none ever did. `seen` is told how the run is getting on, each time it was looked at and has not ended.
+        The client requests the run at growing intervals of up to `every` seconds. It tolerates lost connections and
+        restarts of servers, and raises `Unavailable` if no server answers for a minute, or if none has ever answered.
+        `seen` is called with each answer in which the run has not ended.
         """
         from timeball.client.wait import RunWait
 
@@ -183,23 +189,25 @@ class AsyncRunMethods(AsyncAsking):
             await self._sleep(pause)
 
     async def why_run(self, run_id: str) -> RunWhy:
-        """Why the run waits, did not run, or was late."""
+        """Return the reasons why a run waits, did not run, or was late."""
         return await self.ask(requests.why_run(run_id))
 
     async def cancel(self, run_id: str) -> Run:
+        """Cancel a run. Its only possible end is then `cancelled`."""
         return await self.ask(requests.cancel(run_id))
 
     async def retry(self, run_id: str, *, edit: Mapping[str, Any] | None = None) -> Run:
-        """Run a finished run again, as a new run that takes its place; or a waiting retry at once. An `edit` such as
-        `{"parameters": {"region": "eu"}}` changes what the new run executes, and leaves the job as it is."""
+        """Retry a finished run with a new run that replaces it, or start a waiting retry at once. An `edit` such as
+        `{"parameters": {"region": "eu"}}` changes what the new run executes; the job does not change."""
         return await self.ask(requests.retry(run_id, edit))
 
     async def replay(self, run_id: str, *, edit: Mapping[str, Any] | None = None) -> Triggered:
-        """One more run like one that has ended, by the job's current spec; the job's overlap policy applies."""
+        """Create another run like one that has ended, with the current spec of the job. The overlap policy of the job
+        applies."""
         return await self.ask(requests.replay(run_id, edit))
 
     async def run_spec(self, run_id: str) -> RunSpec:
-        """What a run executes, or executed."""
+        """Return the spec that a run executes or executed."""
         return await self.ask(requests.run_spec(run_id))
 
     async def bulk(
@@ -210,5 +218,5 @@ class AsyncRunMethods(AsyncAsking):
         dry_run: bool = False,
         **where: Unpack[RunSelection],
     ) -> Bulk:
-        """Cancel, retry or replay all runs that are meant, however many. A dry run only counts them."""
+        """Cancel, retry or replay all runs that the filters select, in any number. A dry run only counts."""
         return await self.ask(requests.bulk(action, where, edit=edit, dry_run=dry_run))

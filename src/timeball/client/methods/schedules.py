@@ -1,4 +1,4 @@
-"""Methods about fires to come."""
+"""Methods about future fires: forecasts and previews of schedules."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from timeball.client.requests.request import When
 
 
 class ScheduleMethods(Asking):
-    """Of `Client`."""
+    """Methods of `Client` about future fires."""
 
     def forecast(self, since: When | None = None, until: When | None = None, *, bucket: str = "1h") -> Forecast:
-        """Fires to expect, by the hour or so, and what they will take of the workers that are there now; of the coming
-        week, without anything else said."""
+        """Return the expected fires for each `bucket` of time, and the work that they need compared with the capacity
+        of the live workers. The default is the next week, by the hour."""
         return self.ask(requests.forecast(since=since, until=until, bucket=bucket))
 
     def preview_schedule(
@@ -33,8 +33,8 @@ class ScheduleMethods(Asking):
         end_at: When | None = None,
         max_runs: int | None = None,
     ) -> Preview:
-        """What a cron expression, or a schedule as the JSON of a job has it, would do if it were saved: in a sentence,
-        in its next fires, and what to beware of. The `name` of the job chooses the slot of an `H`."""
+        """Preview a cron expression, or a schedule in the JSON of a job: a description, the next fires, and warnings.
+        Nothing is saved. The `name` of the job determines the value of an `H`."""
         return self.ask(
             requests.preview_schedule(
                 schedule,
@@ -52,11 +52,11 @@ class ScheduleMethods(Asking):
 
 
 class AsyncScheduleMethods(AsyncAsking):
-    """Of `AsyncClient`."""
+    """Methods of `AsyncClient` about future fires."""
 
     async def forecast(self, since: When | None = None, until: When | None = None, *, bucket: str = "1h") -> Forecast:
-        """Fires to expect, by the hour or so, and what they will take of the workers that are there now; of the coming
-        week, without anything else said."""
+        """Return the expected fires for each `bucket` of time, and the work that they need compared with the capacity
+        of the live workers. The default is the next week, by the hour."""
         return await self.ask(requests.forecast(since=since, until=until, bucket=bucket))
 
     async def preview_schedule(
@@ -73,8 +73,8 @@ class AsyncScheduleMethods(AsyncAsking):
         end_at: When | None = None,
         max_runs: int | None = None,
     ) -> Preview:
-        """What a cron expression, or a schedule as the JSON of a job has it, would do if it were saved: in a sentence,
-        in its next fires, and what to beware of. The `name` of the job chooses the slot of an `H`."""
+        """Preview a cron expression, or a schedule in the JSON of a job: a description, the next fires, and warnings.
+        Nothing is saved. The `name` of the job determines the value of an `H`."""
         return await self.ask(
             requests.preview_schedule(
                 schedule,

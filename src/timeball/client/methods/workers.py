@@ -8,14 +8,16 @@ from timeball.client.requests import workers as requests
 
 
 class WorkerMethods(Asking):
-    """Of `Client`."""
+    """Methods of `Client` about workers."""
 
     def workers(self) -> list[Worker]:
+        """Return the live workers, newest first."""
         return self.ask(requests.workers()).items
 
 
 class AsyncWorkerMethods(AsyncAsking):
-    """Of `AsyncClient`."""
+    """Methods of `AsyncClient` about workers."""
 
     async def workers(self) -> list[Worker]:
+        """Return the live workers, newest first."""
         return (await self.ask(requests.workers())).items

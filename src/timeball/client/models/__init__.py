@@ -1,2 +1,2 @@
-"""What the API answers with, as typed values, a module for each entity. Fields a newer server adds are ignored; none is
-ever required but the ids, so that an older client can read them."""
+"""Typed answers of the API, one module per entity. Fields that a newer server adds are ignored. Fields other than ids
+have defaults, so that client and server may have different versions."""

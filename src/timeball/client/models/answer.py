@@ -1,4 +1,4 @@
-"""The base of all answers."""
+"""The base class of all answers."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from msgspec import Struct
 
 
 class Answer(Struct, frozen=True, rename="camel", kw_only=True):
-    """Shared shape: camelCase on the wire, attributes here."""
+    """Base class of all answers: camelCase in JSON, snake_case in Python."""

@@ -1,4 +1,4 @@
-"""Backfills."""
+"""Answers about backfills."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from timeball.client.models.answer import Answer
 
 
 class Backfill(Answer, frozen=True):
-    """The fires of a past range, and what became of them: `total` = `done` + `running` + `remaining`."""
+    """A backfill: the fires of a past range and their progress. `total` = `done` + `running` + `remaining`."""
 
     backfill_id: str
     job_id: str = ""
@@ -19,25 +19,25 @@ class Backfill(Answer, frozen=True):
     until: datetime | None = field(name="to", default=None)
     parallelism: int = 1
     status: str = ""
-    """`running`, or `paused` with its job; `completed` or `cancelled` for good."""
+    """`running`, or `paused` together with its job; finally `completed` or `cancelled`."""
     reason: str = ""
     total: int = 0
     done: int = 0
-    """Fires whose run ended: `succeeded` + `failed` + `cancelled`."""
+    """Number of fires whose run has ended: `succeeded` + `failed` + `cancelled`."""
     succeeded: int = 0
     failed: int = 0
     cancelled: int = 0
     running: int = 0
-    """Runs that are alive."""
+    """Number of live runs."""
     remaining: int = 0
-    """Fires that are not runs yet."""
+    """Number of fires for which no run has been created yet."""
     next_fire_time: datetime | None = None
     created_at: datetime | None = None
     finished_at: datetime | None = None
 
     @property
     def over(self) -> bool:
-        """Whether nothing of it will run any more."""
+        """True if the backfill has ended and has no live runs."""
         return self.status in ("completed", "cancelled") and self.running == 0
 
 
@@ -47,7 +47,7 @@ class Backfills(Answer, frozen=True):
 
 
 class BackfillRange(Answer, frozen=True):
-    """What a backfill would be."""
+    """The fires that a backfill of a range would run."""
 
     job_id: str
     total: int = 0

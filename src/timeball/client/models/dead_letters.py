@@ -1,4 +1,4 @@
-"""Dead letters, and what came of retrying or discarding them."""
+"""Answers about dead letters: groups, retries and discards."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from timeball.client.models.runs import Retried
 
 
 class DeadGroup(Answer, frozen=True):
-    """Dead letters with the same error."""
+    """A group of dead letters with the same error."""
 
     count: int
     fingerprint: str | None = None
     kind: str | None = None
     message: str | None = None
     jobs: int = 0
-    """How many jobs they are of."""
+    """Number of jobs that the dead letters belong to."""
     first_at: datetime | None = None
     last_at: datetime | None = None
     example_run_id: str | None = None
@@ -26,22 +26,22 @@ class DeadGroups(Answer, frozen=True):
     items: list[DeadGroup]
     counted: int = 0
     more: bool = False
-    """There are older dead letters that were not counted."""
+    """True if there are older dead letters that were not counted."""
 
 
 class Retrial(Answer, frozen=True):
-    """What came of retrying dead letters; of a dry run, only how many there are."""
+    """The result of a retry of dead letters. The answer to a dry run has only `matched` and `created_before`."""
 
     matched: int = 0
     retried: int = 0
     skipped: int = 0
     items: list[Retried] = []
-    """Each of them, if they were not too many."""
+    """The result of each run; empty if there are too many of them."""
     created_before: datetime | None = None
 
 
 class Discarding(Answer, frozen=True):
-    """What came of discarding dead letters; of a dry run, only how many there are."""
+    """The result of a discard of dead letters. The answer to a dry run has only `matched` and `created_before`."""
 
     matched: int = 0
     discarded: int = 0

@@ -1,4 +1,4 @@
-"""The ledger of a job, and reasons why a job or a run is where it is."""
+"""Answers with the ledger of a job, and with the reasons for the state of a job or a run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from timeball.client.models.runs import Lateness
 
 
 class LedgerEntry(Answer, frozen=True):
-    """What became of one due instant, or of `count` consecutive ones from `fire_time` to `fire_until`."""
+    """The verdict on one fire, or on `count` consecutive fires from `fire_time` to `fire_until`."""
 
     fire_time: datetime
     verdict: str
@@ -26,6 +26,8 @@ class LedgerEntry(Answer, frozen=True):
 
 
 class Ledger(Answer, frozen=True):
+    """The verdicts on the fires of a job, and their sums: `due` fires, and `counts` by verdict."""
+
     due: int
     counts: dict[str, int]
     items: list[LedgerEntry] = []
@@ -33,30 +35,30 @@ class Ledger(Answer, frozen=True):
 
     @property
     def balanced(self) -> bool:
-        """Whether every due instant is accounted for."""
+        """True if every due fire has a verdict."""
         return self.due == sum(self.counts.values())
 
     def joined(self, page: Ledger) -> Ledger:
-        """With the entries of the page that follows."""
+        """Return this ledger with the entries of its next page added."""
         return replace(self, items=[*self.items, *page.items], next_cursor=page.next_cursor)
 
 
 class Reason(Answer, frozen=True):
-    """Why something waits, did not run, or was late."""
+    """One reason why a job or a run waits, did not run, or was late."""
 
     code: str = ""
     text: str = ""
     unblocks: str = ""
-    """What would change it."""
+    """What would resolve this reason."""
     since: datetime | None = None
     until: datetime | None = None
-    """When time alone changes it."""
+    """The time at which this reason ends without any action, if there is one."""
     run_id: str | None = None
-    """The other run, where there is one."""
+    """The other run that this reason refers to, if there is one."""
 
 
 class RunWhy(Answer, frozen=True):
-    """Why a run is where it is; the first reason is the one that matters most."""
+    """The reasons for the state of a run, the most important first."""
 
     run_id: str
     job_id: str = ""
@@ -68,15 +70,15 @@ class RunWhy(Answer, frozen=True):
 
 
 class JobWhy(Answer, frozen=True):
-    """Why a job is where it is."""
+    """The reasons for the state of a job."""
 
     job_id: str
     job_name: str = ""
     state: str = ""
     answer: str = ""
     reasons: list[Reason] = []
-    """Of the job itself."""
+    """Reasons that concern the job itself."""
     run: RunWhy | None = None
-    """Its first live run, else the newest that ended."""
+    """The first live run of the job; if there is none, the newest run that has ended."""
     exceptions: list[LedgerEntry] = []
     """The newest fires that did not start on time, newest first."""

@@ -1,4 +1,4 @@
-"""A job: what may be said of one, and what the API answers. A new field of a job stands in both."""
+"""The options of a job, and the answer with a job. A new field of a job is added to both."""
 
 from __future__ import annotations
 
@@ -9,39 +9,40 @@ from typing import Any, Literal, TypedDict
 from timeball.client.models.answer import Answer
 
 Length = str | int | timedelta
-"""`"15m"`, seconds, or a timedelta."""
+"""A length of time: `"15m"`, a number of seconds, or a timedelta."""
 
 
 class JobOptions(TypedDict, total=False):
-    """Everything that may be said of a job. What to run: one of `task`, `task_id`, `shell`, `http`, `script`,
-    `python`. When: at most one of `schedule`, `cron`, `every`, `at`, `window`, `follow`; at once without any. In an
-    update, None takes away what the job has."""
+    """All options of a job. What to run: one of `task`, `task_id`, `shell`, `http`, `script`, `python`. When: at most
+    one of `schedule`, `cron`, `every`, `at`, `window`, `follow`; without one, the job runs at once. In an update, None
+    removes an option."""
 
     name: str
     description: str
     task: Mapping[str, Any] | Callable[..., Any]
-    """The canonical JSON of a task, or a function made with `@timeball.task`."""
+    """The canonical JSON of a task, or a function with `@timeball.task`."""
     task_id: str
     shell: str | Sequence[str]
     """A command for `sh -c`, or an argv list."""
     http: str
-    """A URL; the request is a POST with the parameters. For more, give `task` with kind `http`."""
+    """A URL, which gets a POST with the parameters. For other requests, use `task` with the kind `http`."""
     script: str
     python: str
-    """The name of a registered function."""
+    """The name of a function that `@timeball.task` registered."""
     parameters: Mapping[str, Any]
     schedule: Mapping[str, Any]
     cron: str
     every: Length
     at: datetime | str
     window: str | Mapping[str, Any]
-    """`"01:00-05:00"`, or `{"from": "01:00", "to": "05:00", "days": ["MON"]}`: daily, in a slot of its own."""
+    """`"01:00-05:00"`, or `{"from": "01:00", "to": "05:00", "days": ["MON"]}`: the job fires once a day in this range,
+    at a minute that the server chooses."""
     follow: str
-    """Another job, by its id, or by its name if no other has it: after each of its runs that ends as `on` says."""
+    """Another job, by its id or by its unique name. The job fires after each run of that job that ends as `on` says."""
     on: Literal["succeeded", "failed", "finished"]
-    """Which ends of `follow` count; those that succeeded without it."""
+    """The ends of runs that count for `follow`. Default: `succeeded`."""
     timezone: str
-    """Of `cron` or `window`; UTC without it."""
+    """Time zone of `cron` or `window`. Default: UTC."""
     dst_gap: Literal["run", "skip"]
     dst_overlap: Literal["first", "both"]
     retry: Mapping[str, Any]
@@ -53,42 +54,46 @@ class JobOptions(TypedDict, total=False):
     catch_up: Literal["all", "last", "none"]
     catch_up_window: Length
     start_at: datetime | str | None
-    """No fire before; the grid of `every` starts here."""
+    """No fire before this time. The intervals of `every` are counted from here."""
     end_at: datetime | str | None
     max_runs: int | None
     """The schedule ends after this many fires."""
     jitter: Length | None
-    """Each fire starts up to this much later."""
+    """Each fire starts later by a random time of up to this length."""
     start_deadline: Length | None
-    """What has not started this long after its time is skipped."""
+    """A run that has not started this long after its fire time is skipped."""
     ordering_key: str | None
-    """Runs with the same key go strictly one after the other, in the order of their fire times."""
+    """Runs with the same key execute one after the other, in the order of their fire times."""
     on_failure: Literal["block", "continue"]
-    """Whether the runs behind one that gave up wait until it is retried or discarded."""
+    """`block`: if a run uses up its retries, later runs with the same ordering key wait until it is retried or
+    discarded. `continue`: the next run starts."""
     concurrency: Mapping[str, Any] | None
-    """`{"key": "db", "limit": 5}`: at most so many runs with this key at once."""
+    """`{"key": "db", "limit": 5}`: at most 5 runs with this key execute at the same time."""
     rate_limit: Mapping[str, Any] | None
-    """`{"key": "mails", "limit": 100, "per": "1m", "burst": 10}`: starts of runs with this key."""
+    """`{"key": "mails", "limit": 100, "per": "1m", "burst": 10}`: at most 100 runs with this key start per minute, and
+    10 at once."""
     resources: Mapping[str, Any] | None
-    """`{"cpu": 2, "memoryMb": 512, "slots": 1}`: what a run takes of its worker."""
+    """`{"cpu": 2, "memoryMb": 512, "slots": 1}`: the resources of a worker that a run uses."""
     runs_on: Sequence[str] | None
-    """Labels that a worker must have."""
+    """Labels that a worker needs to execute the runs."""
     calendars: Sequence[str] | None
-    """No fire while one of these is closed."""
+    """Names of calendars. The job does not fire while one of them is closed."""
     excluded: Literal["skip", "next_open"]
-    """What becomes of such fires: nothing, or one for all of them when the calendars open."""
+    """`skip`: fires in closed times are skipped. `next_open`: one run replaces them when the calendars open."""
     delivery: Literal["at_least_once", "at_most_once"]
-    """`at_most_once`: an attempt that may have done something is never repeated."""
+    """`at_most_once`: an attempt that may have had an effect is never repeated."""
     preemptible: bool
     result_location: str | None
-    """A folder of the object storage in which all results are kept: `reports/daily`."""
+    """A folder in the object storage in which all results are stored, such as `reports/daily`."""
     tags: Sequence[str]
     user_id: str
     idempotency_key: str
-    """Two requests with one key make one job."""
+    """Two requests with the same key create one job."""
 
 
 class Job(Answer, frozen=True):
+    """A job as the API returns it."""
+
     job_id: str
     name: str = ""
     status: str = ""
@@ -121,7 +126,7 @@ class Job(Answer, frozen=True):
     resources: dict[str, Any] | None = None
     runs_on: list[str] = []
     slot: str | None = None
-    """The time of day that it got in its window."""
+    """The time of day that the server chose within the window of the job."""
     calendars: list[str] = []
     excluded: str | None = None
     delivery: str = "at_least_once"
@@ -131,6 +136,6 @@ class Job(Answer, frozen=True):
     user_id: str = ""
     pause_reason: str = ""
     paused_until: datetime | None = None
-    """When it is resumed by itself."""
+    """The time at which the job is resumed automatically."""
     warnings: list[str] = []
-    """In the answer to a create or an update: that no worker which is alive could run it, for example."""
+    """Warnings in the answer to a create or an update, such as: no live worker can execute the job."""

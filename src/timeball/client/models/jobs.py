@@ -1,4 +1,4 @@
-"""Answers about jobs: what became of a request to create, run or cancel one, and where one stands."""
+"""Answers about jobs: lists, statuses, and the results of create, run and cancel requests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Jobs(Answer, frozen=True):
 
 
 class JobStatus(Answer, frozen=True):
-    """A job's newest run at a glance."""
+    """The status of the run that started last, or of the next run."""
 
     job_id: str
     status: str = ""
@@ -24,22 +24,22 @@ class JobStatus(Answer, frozen=True):
     run_id: str | None = None
     attempt: int | None = None
     detail: str = ""
-    """When it fires, of a job that follows another."""
+    """When the job fires, if it follows another job."""
 
 
 class Triggered(Answer, frozen=True):
-    """The run that a person asked for."""
+    """A run that a request started."""
 
     run_id: str
     job_id: str = ""
     replay_of: str | None = None
     status: str = ""
-    """`queued`; `blocked` or `skipped`, if an earlier run is alive and the overlap policy says so."""
+    """`queued`; or `blocked` or `skipped`, if the overlap policy says so because an earlier run is alive."""
     detail: str = ""
 
 
 class Cancelled(Answer, frozen=True):
-    """What became of the thing that was to be cancelled."""
+    """The result of a cancel request for a job or a workflow."""
 
     status: str = ""
     job_id: str | None = None
@@ -47,14 +47,14 @@ class Cancelled(Answer, frozen=True):
 
 
 class Refusal(Answer, frozen=True):
-    """Why one item of several was refused."""
+    """The reason why one of several items was refused."""
 
     code: str = ""
     detail: str = ""
 
 
 class Created(Answer, frozen=True):
-    """One item of a batch: the job, or what was wrong with it."""
+    """The result of one job of a batch: its id, or the reason why it was refused."""
 
     job_id: str | None = None
     error: Refusal | None = None

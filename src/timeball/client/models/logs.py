@@ -1,4 +1,4 @@
-"""Output of runs."""
+"""Answers with the output of runs."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from timeball.client.models.answer import Answer
 
 
 class LogChunk(Answer, frozen=True):
-    """Something that an attempt printed. It begins and ends where it was read, not where lines do."""
+    """A chunk of the output of an attempt. It begins and ends where it was read, not at the ends of lines."""
 
     attempt: int
     seq: int
-    """Counts within the attempt, from 0."""
+    """Number of the chunk within the attempt, from 0."""
     stream: str = "stdout"
-    """`stdout` or `stderr`; `system`, if Timeball has something to say about the output."""
+    """`stdout` or `stderr`; `system` for a message of Timeball about the output."""
     at: datetime | None = None
     text: str = ""
 
 
 class LogLine(Answer, frozen=True):
-    """A line of what an attempt printed, without its end."""
+    """A line of the output of an attempt, without its line break."""
 
     attempt: int
     stream: str

@@ -1,4 +1,4 @@
-"""Registered tasks, calendars and API keys."""
+"""Answers about registered tasks, calendars and API keys."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Tasks(Answer, frozen=True):
 
 
 class Calendar(Answer, frozen=True):
-    """When jobs that refer to it do not fire."""
+    """A named set of closed times. Jobs that refer to it do not fire while it is closed."""
 
     name: str
     timezone: str = "UTC"
@@ -39,7 +39,7 @@ class Calendars(Answer, frozen=True):
 
 
 class Key(Answer, frozen=True):
-    """An API key. `key`, the secret itself, is there only in the answer that created it."""
+    """An API key. Only the answer that created it has the secret, in `key`."""
 
     key_id: str
     role: str = ""

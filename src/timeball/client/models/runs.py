@@ -1,4 +1,4 @@
-"""Runs, their attempts, and changes of many runs."""
+"""Answers about runs, their attempts, and changes of many runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from timeball.domain.run.status import TERMINAL
 
 
 class Failure(Answer, frozen=True):
-    """Why an attempt failed."""
+    """The error of an attempt."""
 
     kind: str = ""
     message: str = ""
@@ -20,6 +20,8 @@ class Failure(Answer, frozen=True):
 
 
 class Attempt(Answer, frozen=True):
+    """One execution of a run on a worker."""
+
     attempt: int
     executor_id: str | None = None
     start_time: datetime | None = None
@@ -28,20 +30,20 @@ class Attempt(Answer, frozen=True):
 
 
 class Lateness(Answer, frozen=True):
-    """Where the time went until a run started, in milliseconds; the parts add up to the total."""
+    """The time between the fire of a run and its start, in milliseconds. The parts add up to the total."""
 
     scheduler_ms: float = 0
-    """Until there was a run to start."""
+    """Time until the run was created."""
     blocked_ms: float = 0
-    """While an earlier run, its turn or a limit held it back."""
+    """Time during which an earlier run, the ordering key or a limit blocked the run."""
     queue_ms: float = 0
-    """Until a worker had room for it."""
+    """Time until a worker had free capacity."""
     worker_ms: float = 0
-    """Until its worker started it."""
+    """Time until the worker started the run."""
     total_ms: float = 0
 
     def __str__(self) -> str:
-        """The parts that count: `blocked 2400 ms + worker 3 ms`."""
+        """Return the parts of at least 1 ms: `blocked 2400 ms + worker 3 ms`."""
         parts = {
             "scheduler": self.scheduler_ms,
             "blocked": self.blocked_ms,
@@ -52,35 +54,37 @@ class Lateness(Answer, frozen=True):
 
 
 class Preemption(Answer, frozen=True):
-    """One time that a run made room for another."""
+    """One preemption of a run by a run of a higher priority."""
 
     by: str = ""
     asked_at: datetime | None = None
     paused_at: datetime | None = None
-    """When it stopped; None: it was handed back to start anew, or has not stopped yet."""
+    """When the run was suspended. None if it was released to start again, or is not suspended yet."""
     resumed_at: datetime | None = None
 
 
 class Run(Answer, frozen=True):
+    """One execution of a job."""
+
     run_id: str
     job_id: str = ""
     job_name: str = ""
     status: str = ""
-    """`scheduled`, `blocked`, `queued`, `running` or `retrying`; `succeeded`, `failed`, `dead`, `cancelled` or
-    `skipped` for good."""
+    """`scheduled`, `blocked`, `queued`, `running` or `retrying`; finally `succeeded`, `failed`, `dead`, `cancelled` or
+    `skipped`."""
     fire_time: datetime | None = None
     due_at: datetime | None = None
-    """When it should start, if jitter moves that away from the fire time."""
+    """When the run should start, if jitter makes that later than the fire time."""
     start_by: datetime | None = None
-    """When it is too late to start."""
+    """The last time at which the run may start."""
     blocked_by: list[str] = []
-    """Why it is blocked: `overlap`, `turn`, `gate:limit:KEY`, `gate:rate:KEY` or `gate:host:NAME`."""
+    """What blocks the run: `overlap`, `turn`, `gate:limit:KEY`, `gate:rate:KEY` or `gate:host:NAME`."""
     ordering_key: str | None = None
     origin: str = ""
     attempt: int = 0
     executor_id: str | None = None
     fencing_token: int | None = None
-    """Of the last attempt: what it wrote counts only if it wrote it under this one."""
+    """Fencing token of the last attempt. Only writes with this token are accepted."""
     start_time: datetime | None = None
     end_time: datetime | None = None
     progress: str | float | None = None
@@ -92,29 +96,29 @@ class Run(Answer, frozen=True):
     lateness: Lateness | None = None
     cancel_requested_at: datetime | None = None
     cancel_reason: str | None = None
-    """Why it is being cancelled, while it is; then it is the `reason`."""
+    """The reason of a cancellation in progress. Afterwards it is the `reason`."""
     retry_of: str | None = None
     retried_as: str | None = None
     replay_of: str | None = None
     followed_run_id: str | None = None
-    """The run after whose end it came, if its job follows another."""
+    """The run of the followed job whose end caused this run, if the job follows another."""
     backfill_id: str | None = None
-    """The backfill that it belongs to."""
+    """The backfill that the run belongs to."""
     fingerprint: str | None = None
-    """The same for all runs that gave up with the same error."""
+    """Fingerprint of the error; the same for all dead letters with the same error."""
     discarded_at: datetime | None = None
-    """When somebody took it off the dead letters."""
+    """When the run was discarded from the dead letters."""
     preempted_by: str | None = None
-    """The run that it makes room for: it stands still, or is about to."""
+    """The run for which this run is suspended, or is about to be."""
     preemptions: list[Preemption] = []
     result: Any = None
     archived: bool = False
-    """It has left the store for the archive: nothing can be done with it any more."""
+    """True if the run is only in the archive. It cannot be changed any more."""
     attempts: list[Attempt] = []
 
     @property
     def done(self) -> bool:
-        """Whether it has ended, one way or another: this status is final."""
+        """True if the run has ended, in any way. Its status is then final."""
         return self.status in TERMINAL
 
     @property
@@ -128,16 +132,16 @@ class Runs(Answer, frozen=True):
 
 
 class RunSpec(Answer, frozen=True):
-    """What a run executes, or executed."""
+    """The spec that a run executes or executed."""
 
     run_id: str
     edited: bool = False
-    """Somebody edited it for this run; else it is what its job said."""
+    """True if the spec was edited for this run; otherwise it is the spec of the job."""
     spec: dict[str, Any] = {}
 
 
 class Retried(Answer, frozen=True):
-    """One run of several: as which it was retried, or why nothing was done."""
+    """The result of an action on one of several runs: the new run, or the reason why nothing was done."""
 
     run_id: str
     retried_as: str | None = None
@@ -145,12 +149,12 @@ class Retried(Answer, frozen=True):
 
 
 class Bulk(Answer, frozen=True):
-    """What came of a change of many runs; of a dry run, only how many there are."""
+    """The result of an action on many runs. The answer to a dry run has only `matched` and `created_before`."""
 
     matched: int = 0
     changed: int = 0
     skipped: int = 0
     failed: list[Retried] = []
-    """Why, for the first of those that were skipped."""
+    """The first skipped runs, with the reasons."""
     created_before: datetime | None = None
-    """Send it with the same request again to mean the same runs, and nothing that was created since."""
+    """Repeat the request with this value to select the same runs, without runs that were created later."""

@@ -1,4 +1,4 @@
-"""Fires to come: of a job, of a schedule, of all jobs."""
+"""Answers about future fires: of a job, of a schedule, of all jobs."""
 
 from __future__ import annotations
 
@@ -10,37 +10,42 @@ from timeball.client.models.answer import Answer
 
 
 class Fire(Answer, frozen=True):
+    """A future fire of a job."""
+
     fire_time: datetime
     mark: str | None = None
-    """`excluded`: a calendar is closed then, it does not run; `next_open`: what was excluded runs once."""
+    """`excluded`: a calendar is closed, and the job does not fire. `next_open`: the calendars open, and one run
+    replaces the excluded fires."""
     note: str = ""
 
 
 class Fires(Answer, frozen=True):
-    """The coming fires of a job."""
+    """The next fires of a job."""
 
     items: list[Fire]
     detail: str = ""
 
     @property
     def times(self) -> list[datetime]:
-        """Without those that calendars exclude."""
+        """The fire times, without the fires that calendars exclude."""
         return [fire.fire_time for fire in self.items if fire.mark != "excluded"]
 
 
 class ForecastBucket(Answer, frozen=True):
+    """The expected fires in a range of time, and the work that they need."""
+
     since: datetime = field(name="from")
     until: datetime = field(name="to")
     fires: int = 0
     run_seconds: float = 0
-    """What the fires of jobs whose duration is known will take: slots times seconds."""
+    """The work of the fires whose duration is known: slots times seconds."""
     capacity_seconds: float = 0
     load: float | None = None
-    """One by the other; None: there is no worker."""
+    """`run_seconds` divided by `capacity_seconds`; None if there is no worker."""
 
 
 class Forecast(Answer, frozen=True):
-    """Fires to expect, against capacity."""
+    """The expected fires of all jobs, compared with the capacity of the live workers."""
 
     items: list[ForecastBucket]
     peak: ForecastBucket | None = None
@@ -51,23 +56,24 @@ class Forecast(Answer, frozen=True):
     left_out_jobs: int = 0
     more_jobs: bool = False
     notes: list[str] = []
-    """What is left out or estimated, in words."""
+    """Sentences about jobs that are estimated or left out."""
 
 
 class PreviewedFire(Answer, frozen=True):
-    """A fire that a schedule would have."""
+    """A fire in the preview of a schedule."""
 
     at: datetime
     local: datetime
-    """The same instant, with the offset that clocks of the time zone show."""
+    """The same instant, with the offset of the time zone."""
     mark: str | None = None
-    """`dst_gap`: its wall time does not exist that day, it was moved here; `dst_overlap`: its wall time comes twice;
-    `excluded`: a calendar is closed; `next_open`: it opens, and what was excluded runs once."""
+    """`dst_gap`: the wall time does not exist on that day, and the fire was moved here. `dst_overlap`: the wall time
+    occurs twice. `excluded`: a calendar is closed. `next_open`: the calendars open, and one run replaces the excluded
+    fires."""
     note: str = ""
 
 
 class Preview(Answer, frozen=True):
-    """What a schedule would do: in a sentence, in fires, and what to beware of."""
+    """The preview of a schedule: a description, the next fires, and warnings."""
 
     description: str = ""
     fires: list[PreviewedFire] = []

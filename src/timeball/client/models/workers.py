@@ -1,4 +1,4 @@
-"""Workers, and the clock of the store."""
+"""Answers about workers, and about the clock of the store."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from timeball.client.models.answer import Answer
 
 
 class InUse(Answer, frozen=True):
-    """What the runs of a worker take of it."""
+    """The resources of a worker that its runs use."""
 
     slots: int = 0
     cpu: float = 0.0
@@ -16,6 +16,8 @@ class InUse(Answer, frozen=True):
 
 
 class Worker(Answer, frozen=True):
+    """A live worker."""
+
     worker_id: str = ""
     name: str = ""
     slots: int = 0
@@ -26,9 +28,9 @@ class Worker(Answer, frozen=True):
     labels: list[str] = []
     dedicated: bool = False
     kinds: list[str] | None = None
-    """The kinds of tasks that it takes; None: every one."""
+    """The task kinds that the worker accepts; None if it accepts all."""
     reserved_for: str | None = None
-    """The run that waits until this worker has room for it."""
+    """The run for which the worker is reserved: the worker accepts no other run until it has capacity for this one."""
     tasks: list[str] = []
     version: str = ""
     started_at: datetime | None = None
@@ -40,13 +42,13 @@ class Workers(Answer, frozen=True):
 
 
 class StoreClock(Answer, frozen=True):
-    """The store's time beside the wall clock of its machine."""
+    """The time of the store, compared with the wall clock of its machine."""
 
     store_time: datetime
     wall_clock: datetime | None = None
-    """None: the database server's clock is the store's time."""
+    """None if the clock of the database server is the time of the store."""
     ahead_seconds: float = 0.0
     planning_held_since: datetime | None = None
-    """None: planning is not held."""
+    """None if planning is not held."""
     accepted_in_seconds: float | None = None
     why: str = ""

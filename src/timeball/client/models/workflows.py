@@ -1,4 +1,4 @@
-"""Workflows and their runs."""
+"""Answers about workflows and their runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from timeball.domain.run.status import TERMINAL
 
 
 class Workflow(Job, frozen=True):
-    """A job that is made of tasks which need each other."""
+    """A job with tasks that need each other."""
 
     workflow_id: str = ""
     tasks: list[dict[str, Any]] = []
@@ -24,23 +24,24 @@ class Workflows(Answer, frozen=True):
 
 
 class TaskOfRun(Answer, frozen=True):
-    """Where a task of a workflow run stands."""
+    """The state of one task in a workflow run."""
 
     name: str
     status: str = ""
-    """`waiting` for what it needs; then that of its run; in the end `succeeded`, `failed`, `cancelled` or `skipped`."""
+    """`waiting` for the tasks that it needs, then the status of its run, finally `succeeded`, `failed`, `cancelled` or
+    `skipped`."""
     reason: str = ""
     needs: list[str] = []
     run_if: str = "all_succeeded"
     waits_for: int = 0
     run_id: str | None = None
     instances: int | None = None
-    """How often it runs, with `forEach`."""
+    """Number of runs of a task with `forEach`."""
     instances_open: int | None = None
 
 
 class InstanceOfRun(Answer, frozen=True):
-    """One of the runs of a task with `forEach`."""
+    """One run of a task with `forEach`."""
 
     name: str
     index: int = 0
@@ -50,7 +51,7 @@ class InstanceOfRun(Answer, frozen=True):
 
 
 class WorkflowRun(Answer, frozen=True):
-    """A run of a workflow, with all its tasks."""
+    """A run of a workflow with the states of all tasks."""
 
     workflow_run_id: str
     workflow_id: str = ""
@@ -68,7 +69,7 @@ class WorkflowRun(Answer, frozen=True):
     retry_of: str | None = None
     retried_as: str | None = None
     counts: dict[str, int] = {}
-    """How many tasks have which status."""
+    """Number of tasks by status."""
     tasks: list[TaskOfRun] = []
     instances: list[InstanceOfRun] = []
 
@@ -77,5 +78,5 @@ class WorkflowRun(Answer, frozen=True):
         return self.status in TERMINAL
 
     def task(self, name: str) -> TaskOfRun:
-        """The task of this name."""
+        """Return the task with this name."""
         return next(task for task in self.tasks if task.name == name)

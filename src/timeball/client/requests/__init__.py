@@ -1,6 +1,5 @@
-"""Every request there is, built without sending anything: the same for the synchronous and the asynchronous client. A
-module for each entity.
+"""The requests of the API, one module per entity. They are built without I/O, so that both clients share them.
 
-A request names its method, path, parameters and body, what its answer is read as, and whether it may be sent
-again when the connection broke and nobody knows what became of it.
+A request has a method, a path, parameters, a body, the type of its answer, and a flag that says whether it may be sent
+again after the connection broke and its effect is unknown.
 """

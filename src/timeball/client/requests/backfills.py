@@ -13,7 +13,7 @@ from timeball.client.requests.request import Request, When, get, moment_text, po
 def backfill(
     job_id: str, since: When, until: When | None, *, parallelism: int, idempotency_key: str
 ) -> Request[Backfill]:
-    """The key makes it repeatable: the server answers the second time what it answered the first time."""
+    """Repeatable because of the key: the server returns the same answer to a repetition."""
     return Request(
         method="POST",
         path=of_job(job_id, "/backfill"),
@@ -25,7 +25,7 @@ def backfill(
 
 
 def backfill_range(job_id: str, since: When, until: When | None) -> Request[BackfillRange]:
-    """It changes nothing, though it is a POST."""
+    """Repeatable although it is a POST, because it changes nothing."""
     body = _range(since, until) | {"dryRun": True}
     return post(of_job(job_id, "/backfill"), BackfillRange, body, repeatable=True)
 

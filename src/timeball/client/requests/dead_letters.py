@@ -34,7 +34,8 @@ def discard_dead(run_ids: Sequence[str], where: Letters, *, dry_run: bool = Fals
 def _about_letters(
     verb: str, answer: type[T], run_ids: Sequence[str], where: Letters, edit: Edit | None, *, dry_run: bool
 ) -> Request[T]:
-    """Those named, or those that are meant; the server refuses anything else, so that nothing happens by accident."""
+    """Select runs by their ids or by a filter. The server refuses a request with both or with neither, so that no run
+    is selected by accident."""
     chosen = narrowed(where)
     body = {"runIds": list(run_ids), "filter": chosen, "edit": edit, "dryRun": dry_run}
     said = {name: value for name, value in body.items() if value}

@@ -19,13 +19,13 @@ def of_job(job_id: str, what: str = "") -> str:
 
 
 def new_job(name: str, options: JobOptions) -> Request[Job]:
-    """Under a key that is made up here, if the caller brought none."""
+    """Submit a job. A key is generated if the options have none."""
     body = document({**options, "name": name} if name else options)
     return create_job(body, body.pop("idempotencyKey", None) or fresh_key())
 
 
 def create_job(body: Mapping[str, Any], idempotency_key: str) -> Request[Job]:
-    """The key makes it repeatable: the server answers the second time what it answered the first time."""
+    """Repeatable because of the key: the server returns the same answer to a repetition."""
     return Request(
         method="POST",
         path="/v1/jobs",
@@ -37,7 +37,7 @@ def create_job(body: Mapping[str, Any], idempotency_key: str) -> Request[Job]:
 
 
 def batch(jobs: Iterable[JobOptions], idempotency_key: str | None) -> Request[Batch]:
-    """A key of the whole batch counts as one key for each place in it."""
+    """Submit several jobs. A key of the whole batch counts as one key for each position in it."""
     bodies = [document(options) for options in jobs]
     return Request(
         method="POST",
@@ -77,7 +77,7 @@ def jobs(
 
 
 def update_job(job_id: str, body: Mapping[str, Any], version: int | None) -> Request[Job]:
-    """With a version it fails if somebody else changed the job meanwhile, so it must not be sent twice."""
+    """Not repeatable with a `version`: the first request changes the version, so that the second would fail."""
     return Request(
         method="PATCH",
         path=of_job(job_id),

@@ -1,4 +1,4 @@
-"""A request, and the parts that all of them share."""
+"""The type of a request, and the functions that all requests share."""
 
 from __future__ import annotations
 
@@ -21,24 +21,27 @@ Edit = Mapping[str, Any]
 
 
 class Request(Struct, Generic[T_co], frozen=True, kw_only=True):
+    """A request of the API, independent of the client that sends it."""
+
     method: str
     path: str
     answer: type[T_co]
-    """`bytes` is the body as it came."""
+    """Type of the decoded answer; `bytes` for the body as it is."""
     params: Params = {}
     body: Any = None
     headers: dict[str, str] = {}
     repeatable: bool
-    """Sending it twice does what sending it once does."""
+    """True if sending the request twice has the same effect as sending it once."""
 
     @property
     def target(self) -> str:
+        """Path and query."""
         query = urlencode([pair for pair in self.params.items() if pair[1] is not None], doseq=True)
         return f"{self.path}?{query}" if query else self.path
 
 
 class Page(Protocol[T_co]):
-    """The answer to a request for a part of a list."""
+    """The answer to a request for a part of a list. `next_cursor` is None on the last page."""
 
     @property
     def items(self) -> Sequence[T_co]: ...
@@ -59,7 +62,7 @@ def moment_text(value: When | None) -> str | None:
 
 
 def fresh_key() -> str:
-    """An idempotency key that nobody else has."""
+    """Return a new random idempotency key."""
     from timeball.system import dice
 
     return f"{dice().getrandbits(128):032x}"

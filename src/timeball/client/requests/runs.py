@@ -64,7 +64,8 @@ def cancel(run_id: str) -> Request[Run]:
 
 
 def retry(run_id: str, edit: Edit | None = None) -> Request[Run]:
-    """A run is followed by one other at most: the second time, the server answers that one, or refuses another edit."""
+    """Repeatable without an edit: a run has at most one successor, and the server returns that one to a repetition. It
+    refuses a repetition with another edit."""
     return post(_of_run(run_id, "/retry"), Run, _edited(edit) or None, repeatable=edit is None)
 
 
@@ -77,7 +78,7 @@ def run_spec(run_id: str) -> Request[RunSpec]:
 
 
 def bulk(action: str, where: RunSelection, *, edit: Edit | None = None, dry_run: bool = False) -> Request[Bulk]:
-    """With the moment of an earlier answer it may be sent twice: nothing is done again."""
+    """Repeatable with the `created_before` of an earlier answer: completed actions are not applied again."""
     chosen = narrowed(where)
     body = {"action": action, "filter": chosen, **_edited(edit), **({"dryRun": True} if dry_run else {})}
     return post("/v1/runs:bulk", Bulk, body, repeatable=dry_run or "createdBefore" in chosen)
@@ -88,7 +89,7 @@ def _edited(edit: Edit | None) -> dict[str, Any]:
 
 
 def logs(run_id: str, *, attempt: int | None = None) -> Request[bytes]:
-    """The text as the run wrote it."""
+    """The output as plain text, exactly as the run wrote it."""
     return Request(
         method="GET",
         path=_of_run(run_id, "/logs"),
@@ -102,12 +103,12 @@ def logs(run_id: str, *, attempt: int | None = None) -> Request[bytes]:
 def log_page(
     run_id: str, *, attempt: int | None = None, limit: int | None = None, cursor: str | None = None
 ) -> Request[LogPage]:
-    """The same in pages of JSON, with the time and the stream of everything."""
+    """The output in pages of JSON, with the time and the stream of each chunk."""
     return get(_of_run(run_id, "/logs"), LogPage, attempt=attempt, limit=limit, cursor=cursor)
 
 
 def follow(run_id: str, *, attempt: int | None = None, cursor: str | None = None) -> Request[LogChunk]:
-    """The same as a stream that lasts until the run ends; each line of the answer is a chunk."""
+    """The output as a stream that ends with the run. Each line of the answer is the JSON of one chunk."""
     return Request(
         method="GET",
         path=_of_run(run_id, "/logs"),

@@ -1,4 +1,4 @@
-"""Requests about fires to come."""
+"""Requests about future fires: forecasts and previews of schedules."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def preview_schedule(
     end_at: When | None = None,
     max_runs: int | None = None,
 ) -> Request[Preview]:
-    """It changes nothing, though it is a POST."""
+    """Repeatable although it is a POST, because it changes nothing."""
     said = {"expression": schedule} if isinstance(schedule, str) else {"schedule": dict(schedule)}
     rest: dict[str, Any] = {"timezone": timezone, "count": count, "after": moment_text(after), "name": name or None}
     rest |= {"calendars": list(calendars) or None, "excluded": excluded}

@@ -23,13 +23,13 @@ def _of_workflow_run(run_id: str, what: str = "") -> str:
 
 
 def new_workflow(name: str, tasks: Iterable[Mapping[str, Any]], options: JobOptions) -> Request[Workflow]:
-    """Under a key that is made up here, if the caller brought none."""
+    """Submit a workflow. A key is generated if the options have none."""
     body = document({**options, "name": name} if name else options)
     return create_workflow({**body, "tasks": list(tasks)}, body.pop("idempotencyKey", None) or fresh_key())
 
 
 def create_workflow(body: Mapping[str, Any], idempotency_key: str) -> Request[Workflow]:
-    """The key makes it repeatable: the server answers the second time what it answered the first time."""
+    """Repeatable because of the key: the server returns the same answer to a repetition."""
     return Request(
         method="POST",
         path="/v1/workflows",
@@ -56,7 +56,7 @@ def workflows(
 
 
 def update_workflow(workflow_id: str, body: Mapping[str, Any], version: int | None) -> Request[Workflow]:
-    """With a version it fails if somebody else changed it meanwhile, so it must not be sent twice."""
+    """Not repeatable with a `version`: the first request changes the version, so that the second would fail."""
     return Request(
         method="PATCH",
         path=_of_workflow(workflow_id),
@@ -100,5 +100,5 @@ def cancel_workflow_run(run_id: str) -> Request[WorkflowRun]:
 
 
 def retry_workflow_run(run_id: str) -> Request[WorkflowRun]:
-    """A run is retried once: the second time answers the same successor."""
+    """Repeatable: a run is retried once, and the server returns the same successor to a repetition."""
     return post(_of_workflow_run(run_id, "/retry"), WorkflowRun, repeatable=True)
