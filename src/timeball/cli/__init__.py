@@ -1,4 +1,4 @@
-"""The command line. Nothing heavy is imported before a command needs it: `timeball --help` is an answer, not a wait."""
+"""The command line. Heavy modules are imported only when a command needs them, so that `timeball --help` is fast."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Importing late, or not at all: a group whose commands are imported when they are called, or listed."""
+"""Lazy imports: a group that imports a command only when it is called or listed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import click
 
 
 class LazyGroup(click.Group):
-    """Commands by name, each as `module:attribute`, in the order in which help shows them."""
+    """A group with commands by name, each as `module:attribute`, in the order in which the help lists them."""
 
     def __init__(self, *args: Any, lazy: Mapping[str, str] | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -44,11 +44,12 @@ class LazyGroup(click.Group):
 
 @contextlib.contextmanager
 def as_if_missing(name: str) -> Iterator[None]:
-    """Let what is imported within do without a package that it would use if it were there."""
+    """Make the import of a package fail within the block, as if it were not installed. For imports of other packages
+    that use it only if it is there."""
     if name in sys.modules:
         yield
         return
-    sys.modules[name] = None  # type: ignore[assignment]  # an import of it fails, as if it were not installed
+    sys.modules[name] = None  # type: ignore[assignment]  # makes `import` raise
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""Lists that come in pages."""
+"""Lists that are requested page by page."""
 
 from __future__ import annotations
 
@@ -14,9 +14,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def limits(command: F) -> F:
-    command = click.option("--all", "everything", is_flag=True, help="Everything, however much it is.")(command)
+    command = click.option("--all", "everything", is_flag=True, help="List all items, without a limit.")(command)
     return click.option(
-        "--limit", type=click.IntRange(1, 1000), default=50, show_default=True, metavar="N", help="How many."
+        "--limit",
+        type=click.IntRange(1, 1000),
+        default=50,
+        show_default=True,
+        metavar="N",
+        help="Maximum number of items.",
     )(command)
 
 
@@ -29,8 +34,8 @@ def show(
     nothing: str,
     at_least: int = 0,
 ) -> None:
-    """One page, or all of them; says on stderr when there is more. Pages may be short: others follow until there is
-    `at_least` so much."""
+    """Print one page, or all pages; with one page, say on stderr if there are more. Pages may be short: more of them
+    are requested until there are `at_least` items."""
     if session.output.form == "json":
         show_json(session, page, everything=everything, at_least=at_least)
         return
@@ -52,11 +57,11 @@ def show(
 
     session.output.table(columns, items(), nothing=nothing)
     if more and session.output.pretty:
-        click.echo("There is more: raise --limit, or add --all.", err=True)
+        click.echo("There are more items: raise --limit, or add --all.", err=True)
 
 
 def show_json(session: CliSession, page: Callable[[str | None], Any], *, everything: bool, at_least: int = 0) -> None:
-    """One page as it came, or all of them as one."""
+    """Print one page of JSON as the server sent it, or all pages as one document."""
     import msgspec
 
     body = session.client.send(page(None))

@@ -1,4 +1,4 @@
-"""`timeball` itself: what it can do, and how it fails."""
+"""The command `timeball`: its subcommands, and its exit codes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _COMMANDS = {
 
 
 class Root(LazyGroup):
-    """Turns whatever Timeball refuses into a sentence and an exit code."""
+    """Converts every error of Timeball into a message and an exit code."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -67,14 +67,14 @@ def timeball() -> None:
     """Timeball runs jobs on time, and accounts for every fire.
 
     \b
-    Start it here:           timeball up
-    Run something now:       timeball jobs create hello --shell "echo hello" --wait
-    Every night at two:      timeball jobs create etl --shell "python3 etl.py" --cron "0 2 * * *" --tz Europe/Berlin
-    What happened:           timeball runs list --job etl
-    What does it wait for:   timeball why etl
-    Was every fire kept:     timeball audit etl --from 24h
+    Start Timeball here:     timeball up
+    Run a command now:       timeball jobs create hello --shell "echo hello" --wait
+    Run it every night:      timeball jobs create etl --shell "python3 etl.py" --cron "0 2 * * *" --tz Europe/Berlin
+    List its runs:           timeball runs list --job etl
+    Explain why it waits:    timeball why etl
+    Account for every fire:  timeball audit etl --from 24h
 
-    Commands print a table on a terminal and tab-separated text in a pipe; add -o json for what the API answered.
-    They find the Timeball on this machine by themselves; TIMEBALL_URL and TIMEBALL_TOKEN_FILE, or a timeball.toml,
-    point them elsewhere.
+    Commands print a table on a terminal and tab-separated text in a pipe; -o json prints the answer of the API.
+    They use the server on this machine, unless TIMEBALL_URL and TIMEBALL_TOKEN_FILE, or a timeball.toml, name another
+    one.
     """

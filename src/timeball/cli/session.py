@@ -1,4 +1,4 @@
-"""What every command that talks to a server shares: where it goes, how it prints, and whom a name means."""
+"""The parts that all commands share that use a server: the connection, the output, and the lookup of jobs and runs."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ _CLIENT_FLAGS = flag_names("client")
 _client_options = setting_options(
     "client",
     wording={
-        "url": Wording("Where Timeball runs (TIMEBALL_URL).", metavar="URL"),
-        "token": Wording("The key itself; others can read it here (TIMEBALL_TOKEN)."),
-        "ca": Wording("The authorities to trust, for https (TIMEBALL_CA)."),
+        "url": Wording("The URL of the server (TIMEBALL_URL).", metavar="URL"),
+        "token": Wording("The API key; other users can see it in the list of processes (TIMEBALL_TOKEN)."),
+        "ca": Wording("Certificate authorities to trust for HTTPS: a PEM file (TIMEBALL_CA)."),
     },
 )
 
 
 class CliSession:
-    """One call of the command line against a server."""
+    """One call of a command that uses a server."""
 
     def __init__(self, flags: Mapping[str, Any], form: Form | None) -> None:
         self.output = Output(form)
         self._flags = flags
-        """What the command line said, by setting."""
+        """The values of the command's options, by setting."""
 
     @functools.cached_property
     def settings(self) -> ClientConfig:
-        """Where it goes, and as whom."""
+        """The configuration of the client: the servers and the API key."""
         return config.client(self._flags)
 
     @functools.cached_property
@@ -55,8 +55,8 @@ class CliSession:
         return Client(**self._flags, retries=2, transport=make_transport())
 
     def ask(self, request: Request[T], *, wait: bool = False) -> T | None:
-        """The answer, to be shown; or None, when it was printed as JSON, as it came. Who wants to `wait` for what it
-        begins prints that instead."""
+        """Send a request and return the answer for output. With `-o json`, print the answer of the API and return None,
+        unless the command will `wait` for the run and print that instead."""
         from timeball.client import exchange
 
         body = self.client.send(request)
@@ -66,7 +66,8 @@ class CliSession:
         return exchange.read(request, body)
 
     def job_id(self, name_or_id: str) -> str:
-        """The id of the job that is meant. Of several with the same name, the one that is still to run."""
+        """Return the id of the job with this name or id. If several jobs have the name, prefer the one that is
+        scheduled or paused. Raise `Conflict` if that leaves more than one."""
         if is_id("j", name_or_id):
             return name_or_id
         found = [job for job in self.client.jobs(name=name_or_id) if job.name == name_or_id]
@@ -79,7 +80,7 @@ class CliSession:
         raise Conflict(_ambiguous(name_or_id, candidates))
 
     def run_id(self, run_or_job: str) -> str:
-        """A run's id as it is; for a job, the run that started last."""
+        """Return the id of a run. For a job, return the id of the run that started last."""
         if is_id("r", run_or_job):
             return run_or_job
         job_id = self.job_id(run_or_job)
@@ -102,16 +103,16 @@ class CliSession:
 def _ambiguous(name: str, jobs: list[Job]) -> str:
     shown = ", ".join(f"{job.job_id} ({job.status})" for job in jobs[:5])
     more = f" and {len(jobs) - 5} more" if len(jobs) > 5 else ""
-    return f"{len(jobs)} jobs are called {name!r}: {shown}{more}; say which by its id"
+    return f"{len(jobs)} jobs have the name {name!r}: {shown}{more}; use the id of one of them"
 
 
 def make_transport() -> Any:
-    """None: the client's own. Tests put another one here."""
+    """Return the transport of the client; None for its own one. Tests replace this function."""
     return None
 
 
 def connected(command: Callable[..., R]) -> Callable[..., R]:
-    """The options of every command that talks to a server; it gets a `Session` first."""
+    """Add the options of every command that uses a server. The command gets a `CliSession` as its first argument."""
 
     @_client_options
     @output_option
@@ -132,5 +133,5 @@ output_option = click.option(
     "--output",
     "form",
     type=click.Choice(["table", "plain", "json"]),
-    help="How to print; a table on a terminal, plain text in a pipe by default.",
+    help="Output format (default: table on a terminal, plain in a pipe).",
 )

@@ -1,4 +1,4 @@
-"""The options of a command that follow from the table of settings."""
+"""Options of commands, derived from the table of settings."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Wording(NamedTuple):
-    """What a command says about an option in words of its own."""
+    """A help text that replaces the one of the table of settings for one command."""
 
     help: str
     metavar: str | None = None
-    """None: as in the table."""
+    """None for the metavar of the table."""
 
 
 def setting_options(
     role: config.Role, *, first: Sequence[str] = (), wording: Mapping[str, Wording] | None = None
 ) -> Callable[[F], F]:
-    """A flag for each setting of a role, in the order of the table, but with these `first`. Options and wording go by
-    the name of the setting, or `NAME_file` for the flag that names a file with its value."""
+    """Add an option for each setting of a role, in the order of the table, but with the settings of `first` before all
+    others. `first` and `wording` use the name of the setting, or `NAME_file` for the option that takes a file with the
+    value."""
     options = _options(role, wording or {})
     order = [*first, *(name for name in options if name not in first)]
 
     def decorate(command: F) -> F:
-        for name in reversed(order):  # the last one that is applied is shown first
+        for name in reversed(order):  # the help shows the option first that is applied last
             command = options[name](command)
         return command
 
@@ -37,7 +38,7 @@ def setting_options(
 
 
 def flag_names(role: config.Role) -> list[str]:
-    """The parameters that a command of this role gets from its settings' flags."""
+    """Return the names of the parameters that a command of this role gets from these options."""
     return list(_options(role, {}))
 
 

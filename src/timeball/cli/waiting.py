@@ -1,4 +1,4 @@
-"""Wait for a run, and show how it is getting on."""
+"""Waiting for a run, with its progress on a terminal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def wait_and_exit(session: CliSession, run_id: str, timeout: float | None) -> None:
-    """Exit with 0 if the run succeeds and with 1 if it ends in any other way."""
+    """Wait for a run. Exit with 0 if it succeeds, and with 1 if it ends in any other way."""
     run = _watched(session, run_id, timeout) if session.output.pretty else session.client.wait(run_id, timeout)
     _tell(session, run)
     if not run.succeeded:
@@ -26,7 +26,7 @@ def wait_and_exit(session: CliSession, run_id: str, timeout: float | None) -> No
 
 
 def wait_or_say(session: CliSession, run_id: str, sentence: str, *, wait: bool) -> None:
-    """Of a run that has begun: how it ends, or that it has."""
+    """Wait for a run and exit, or print the sentence that says that it was created."""
     if wait:
         wait_and_exit(session, run_id, None)
     else:
@@ -34,12 +34,13 @@ def wait_or_say(session: CliSession, run_id: str, sentence: str, *, wait: bool) 
 
 
 def first_run(session: CliSession, job_id: str) -> str:
-    """The run that a job's first fire becomes."""
+    """Wait for the first run of a job, and return its id."""
     return look_until(lambda: session.client.status(job_id).run_id)
 
 
 def look_until(look: Callable[[], T | None], every: float = 0.2) -> T:
-    """What is seen, as soon as there is something. A server that restarts meanwhile is waited out."""
+    """Call `look` until it returns a value, and return that. Restarts of servers are tolerated: an error is raised
+    after 60 seconds without an answer."""
     from timeball.client.retrying import Retrying
     from timeball.domain.errors import Unavailable
 

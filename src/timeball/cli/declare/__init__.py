@@ -1,1 +1,1 @@
-"""Commands for jobs in files."""
+"""Commands for jobs that are declared in files."""

@@ -1,4 +1,4 @@
-"""`timeball import`: crontabs and CronJobs become declared jobs."""
+"""`timeball import`: imports crontabs and Kubernetes CronJobs as declared jobs."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @click.group("import", cls=LazyGroup)
 def import_group() -> None:
-    """Take over what other schedulers do: it becomes declared jobs, as in the files of `plan` and `apply`.
+    """Import the jobs of another scheduler as declared jobs.
 
-    Importing the same again changes nothing.
+    The jobs are declared as in the files of `plan` and `apply`. Importing the same file again changes nothing.
     """
 
 
@@ -36,13 +36,17 @@ def _import_options(command: F) -> F:
     for option in reversed(
         (
             click.argument("file", metavar="FILE|-"),
-            click.option("--dry-run", is_flag=True, help="Only show what would be imported; needs no server."),
+            click.option("--dry-run", is_flag=True, help="Only show what would be imported. Needs no server."),
             click.option(
-                "--to", metavar="FILE", help="Write a file for `apply` instead: YAML, TOML if it ends in .toml."
+                "--to",
+                metavar="FILE",
+                help="Write a file for `apply` instead: YAML, or TOML if its name ends in .toml.",
             ),
             click.option("--set", "set_name", metavar="NAME", help="The set that the jobs belong to."),
-            click.option("--prefix", default="", metavar="TEXT", help="Put this before every name: web1-"),
-            click.option("--runs-on", multiple=True, metavar="LABEL", help="Run them on workers with it; repeatable."),
+            click.option("--prefix", default="", metavar="TEXT", help="Prefix of all job names, such as web1-."),
+            click.option(
+                "--runs-on", multiple=True, metavar="LABEL", help="A label that the worker needs. Repeatable."
+            ),
             click.option("--take-over", is_flag=True, help="Also change jobs that belong to another set."),
         )
     ):
@@ -55,19 +59,20 @@ def _import_options(command: F) -> F:
 @click.option(
     "--user-column/--no-user-column",
     default=None,
-    help="Lines say as whom they run; by default those of /etc/crontab and /etc/cron.d do.",
+    help="Lines have a column with the user (default: only in /etc/crontab and /etc/cron.d).",
 )
-@click.option("--tz", metavar="ZONE", help="Where cron runs; by default this machine's time zone.")
+@click.option("--tz", metavar="ZONE", help="Time zone of cron (default: the time zone of this machine).")
 @connected
 def import_crontab(
     session: CliSession, file: str, *, user_column: bool | None, tz: str | None, set_name: str | None, **how: Any
 ) -> None:
-    """Import a crontab. Each line becomes a job, with the environment that stands above it.
+    """Import a crontab. Each line becomes a job, with the environment variables that are set above it.
 
-    A comment right above a line names its job. As with cron, nothing is tried again, runs may overlap, and what was
-    missed is not made up for; change that in the file that --to writes, or with `jobs update`.
+    A comment directly above a line is the name of the job. As with cron, runs are not retried and may overlap, and
+    missed fires are not caught up. To change that, edit the file that --to writes, or use `jobs update`.
 
-    Lines that cannot be imported are told with the reason, and the others are imported; then it exits with 1.
+    Lines that cannot be imported are reported with the reason, and the others are imported. The command then exits
+    with 1.
 
     \b
     Examples:
@@ -85,7 +90,7 @@ def import_crontab(
     columns = bool(crontab.SYSTEM_FILES.search(str(Path(file).resolve()))) if user_column is None else user_column
     found = crontab.translate(text, user_column=columns, timezone=zone_name)
     if tz is None and found.jobs and "CRON_TZ" not in text:
-        click.echo(f"Times are in {zone_name}, the time zone of this machine; --tz says otherwise.", err=True)
+        click.echo(f"Times are in {zone_name}, the time zone of this machine; use --tz for another one.", err=True)
     _import(session, found, file, set_name or "crontab", **how)
 
 
@@ -93,9 +98,10 @@ def import_crontab(
 @_import_options
 @connected
 def import_kubernetes(session: CliSession, file: str, *, set_name: str | None, **how: Any) -> None:
-    """Import CronJobs: a file with one or several manifests, or what `kubectl get cronjobs -o yaml` prints.
+    """Import Kubernetes CronJobs: a file with manifests, or the output of `kubectl get cronjobs -o yaml`.
 
-    The command of the container is run on a worker, as a shell task; what cannot be carried over is told by its name.
+    The command of the container becomes a shell task, which a worker executes. Fields that cannot be imported are
+    reported by name.
 
     \b
     Examples:
@@ -140,9 +146,9 @@ def _import(
         done = True
         if to is not None and not dry_run:
             content = writer.contents([each.document for each in found.jobs], set_name, found.defaults)
-            heading = f"# Made by `timeball import` of {Path(file).name if file != '-' else 'standard input'}.\n\n"
+            heading = f"# Created by `timeball import` from {Path(file).name if file != '-' else 'standard input'}.\n\n"
             declaring.write(content, to, toml=to.endswith(".toml"), heading=heading)
-            click.echo(f"Wrote {len(wanted.jobs)} jobs to {to}; look at it, then: timeball apply {to}", err=True)
+            click.echo(f"Wrote {len(wanted.jobs)} jobs to {to}; review the file, then: timeball apply {to}", err=True)
         elif dry_run:
             _show(session, wanted, found)
         else:

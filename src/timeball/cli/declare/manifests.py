@@ -1,4 +1,4 @@
-"""`timeball plan`, `timeball apply` and `timeball export`: jobs that live in files."""
+"""`timeball plan`, `timeball apply` and `timeball export`: jobs that are declared in files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _WrongUsage(click.UsageError):
 
 
 class PlanCommand(click.Command):
-    """2 means that there is something to do, so everything that goes wrong exits with 1, also a misspelt option."""
+    """A command with the exit code 2 for pending changes. All errors exit with 1, also a wrong option."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
@@ -44,7 +44,9 @@ def file_options(command: F) -> F:
     for option in reversed(
         (
             click.argument("paths", nargs=-1, required=True, metavar="FILE|FOLDER|-..."),
-            click.option("--set", "set_name", metavar="NAME", help="The set that the files are; else as they say."),
+            click.option(
+                "--set", "set_name", metavar="NAME", help="Name of the set of jobs (default: as in the files)."
+            ),
             click.option("--prune", is_flag=True, help="Cancel jobs of the set that are no longer declared."),
             click.option("--take-over", is_flag=True, help="Also change jobs that belong to another set."),
         )
@@ -59,13 +61,15 @@ def file_options(command: F) -> F:
 def plan_command(
     session: CliSession, paths: tuple[str, ...], *, set_name: str | None, prune: bool, take_over: bool
 ) -> None:
-    """Show what `apply` would do: which jobs are created, changed or cancelled, and which of the coming fires move, are
-    added or fall away by that. Changes nothing.
+    """Show what `apply` would change. Changes nothing.
+
+    Lists the jobs that would be created, changed or cancelled, and the coming fires that would be moved, added or
+    removed.
 
     Files are YAML or TOML with `jobs`, and optionally `defaults` for all of them and the name of a `set`:
     docs/howto/declared.md.
 
-    Exits with 0 if there is nothing to do, 2 if there is, 1 if something is wrong.
+    Exits with 0 if there are no changes, with 2 if there are changes, and with 1 on an error.
 
     \b
     Examples:
@@ -83,18 +87,17 @@ def plan_command(
 
 @click.command("apply")
 @file_options
-@click.option("--yes", "-y", is_flag=True, help="Do not ask before jobs are cancelled.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation before jobs are cancelled.")
 @connected
 def apply_command(
     session: CliSession, paths: tuple[str, ...], *, set_name: str | None, prune: bool, take_over: bool, yes: bool
 ) -> None:
-    """Make the server's jobs what the files declare. Doing it again changes nothing; if it breaks off, doing it again
-    does the rest.
+    """Change the jobs on the server to what the files declare.
 
-    A job that somebody else changes meanwhile is left as it is, and told. No change fires an instant again that has
-    passed.
+    The command can be repeated: a second call changes nothing, and after an interruption it applies the rest. A job
+    that another client changes at the same time is not changed, and is reported. No change runs a past fire again.
 
-    Exits with 0 if all is done, 1 if the files are wrong or a job could not be applied.
+    Exits with 0 if all jobs were applied, and with 1 if the files are invalid or a job could not be applied.
 
     \b
     Examples:
@@ -115,12 +118,12 @@ def apply_command(
 
 @click.command("export")
 @click.option("--set", "set_name", metavar="NAME", help="Only the jobs of this set.")
-@click.option("--all", "everything", is_flag=True, help="Also jobs that are over.")
-@click.option("--to", metavar="FILE", help="Write it there: YAML, or TOML if it ends in .toml.")
-@click.option("--toml", is_flag=True, help="TOML instead of YAML.")
+@click.option("--all", "everything", is_flag=True, help="Also jobs that are completed or cancelled.")
+@click.option("--to", metavar="FILE", help="Write to this file: YAML, or TOML if its name ends in .toml.")
+@click.option("--toml", is_flag=True, help="Write TOML instead of YAML.")
 @connected
 def export_command(session: CliSession, *, set_name: str | None, everything: bool, to: str | None, toml: bool) -> None:
-    """Write the server's jobs as a file that `plan` finds unchanged.
+    """Write the jobs of the server to a file that `plan` reports as unchanged.
 
     \b
     Examples:
@@ -146,7 +149,7 @@ def export_command(session: CliSession, *, set_name: str | None, everything: boo
 
 
 def carry_out(session: CliSession, made: Plan, *, yes: bool) -> bool:
-    """Do what was planned, and tell; whether all of it was done."""
+    """Apply a plan and print the result of each step. Return True if all steps were applied."""
     from timeball.domain.text import english
     from timeball.manifests import apply
 
@@ -155,10 +158,12 @@ def carry_out(session: CliSession, made: Plan, *, yes: bool) -> bool:
         names = ", ".join(step.name for step in gone[:10])
         more = ", …" if len(gone) > 10 else ""
         jobs = english.counted(len(gone), "job")
-        click.confirm(printable(f"Cancel {jobs} and all live runs for good ({names}{more})?"), abort=True)
+        click.confirm(printable(f"Cancel {jobs} and all live runs permanently ({names}{more})?"), abort=True)
     elif gone and not yes:
         jobs = english.counted(len(gone), "job")
-        raise click.UsageError(f"{jobs} would be cancelled; nobody is there to be asked, so say --yes")
+        raise click.UsageError(
+            f"{jobs} would be cancelled; confirm this with --yes, because standard input is not a terminal"
+        )
     done = []
     for each in apply.apply(made, server_of(session)):
         done.append(each)
@@ -208,13 +213,14 @@ _COLOURS = {"create": "green", "change": "yellow", "cancel": "red", "undeclared"
 def _hint(session: CliSession, made: Plan) -> None:
     if made.set_name is None and session.output.pretty:
         click.echo(
-            "These files name no set, so what leaves them stays on the server; `set: NAME` at the top keeps account.",
+            "These files name no set, so jobs that are removed from them stay on the server. To let --prune cancel such"
+            " jobs, add `set: NAME` at the top.",
             err=True,
         )
 
 
 def fail(error: TimeballError) -> NoReturn:
-    """Everything that is wrong, one a line, as compilers do."""
+    """Print all errors, one per line, in the format of compilers, and exit with 1."""
     from timeball.manifests.errors import Refused
 
     if isinstance(error, Refused):
@@ -268,7 +274,7 @@ def _plan(session: CliSession, paths: tuple[str, ...], set_name: str | None, pru
 
     wanted = _read(paths, set_name)
     if prune and wanted.name is None:
-        raise Invalid("--prune needs to know the set: write `set: NAME` at the top of a file, or use --set")
+        raise Invalid("--prune needs the name of the set: write `set: NAME` at the top of a file, or use --set")
     return plan.make(wanted, server_of(session), wall(), prune=prune, take_over=take_over)
 
 

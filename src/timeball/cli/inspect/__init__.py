@@ -1,1 +1,1 @@
-"""Commands that explain what happened or what will."""
+"""Commands that explain the past and future fires of jobs, and list workers."""

@@ -1,4 +1,4 @@
-"""`timeball audit`: was every fire kept?"""
+"""`timeball audit`: accounts for every fire of a job."""
 
 from __future__ import annotations
 
@@ -15,20 +15,22 @@ if TYPE_CHECKING:
     from timeball.client.models.diagnosis import Ledger, LedgerEntry
 
 MAX_REASONS: Final = 2
-"""More than these would bury the sum; the list below it has all of them."""
+"""Maximum number of reasons in the summary line. The list below the line has all reasons."""
 _ORDER: Final = ("on_time", "late", "caught_up", "skipped", "missed", "cancelled", "open")
 
 
 @click.command(short_help="Account for every fire of a job.")
 @click.argument("job", metavar="JOB")
-@click.option("--from", "since", metavar="WHEN", help="From this time on, or from so long ago: 24h. All, by default.")
-@click.option("--to", "until", metavar="WHEN", help="Up to this time, or so long ago; now by default.")
+@click.option(
+    "--from", "since", metavar="WHEN", help="Start of the range: a time, or 24h for 24 hours ago (default: all)."
+)
+@click.option("--to", "until", metavar="WHEN", help="End of the range: a time, or 1h for one hour ago (default: now).")
 @connected
 def audit(session: CliSession, job: str, *, since: str | None, until: str | None) -> None:
-    """Account for every fire of a job: what fell due, and what became of it.
+    """Account for every fire of a job: the due fires, and the verdict on each.
 
-    Prints one line that has to add up, then every fire that was not on time, with the reason. Exits with 1 if it does
-    not add up; that would be a fault of Timeball's.
+    Prints one line that must add up, then every fire that was not on time, with the reason. Exits with 1 if the line
+    does not add up, which would be a bug in Timeball.
 
     \b
     Examples:
@@ -56,12 +58,14 @@ def audit(session: CliSession, job: str, *, since: str | None, until: str | None
         if exceptions:
             session.output.table(EXCEPTIONS, exceptions, nothing="")
     if not ledger.balanced:
-        click.secho(f"This does not add up: {sum(ledger.counts.values()):,} of {ledger.due:,}.", fg="red", err=True)
+        click.secho(
+            f"The ledger does not add up: {sum(ledger.counts.values()):,} of {ledger.due:,}.", fg="red", err=True
+        )
         click.get_current_context().exit(RUN_FAILED)
 
 
 def summary(ledger: Ledger) -> str:
-    """`1,440 due = 1,437 on time + 2 late + 1 skipped (run r_… was still running)`."""
+    """Return the summary line: `1,440 due = 1,437 on time + 2 late + 1 skipped (run r_… was still running)`."""
     if not ledger.due:
         return "0 due"
     known = [*_ORDER, *(verdict for verdict in ledger.counts if verdict not in _ORDER)]
@@ -74,7 +78,7 @@ def summary(ledger: Ledger) -> str:
 
 
 def _reason(ledger: Ledger, verdict: str) -> str:
-    """The reasons of the fires with this verdict, if there are only a few."""
+    """Return the reasons of the fires with this verdict, if there are at most 2."""
     reasons = dict.fromkeys(entry.reason for entry in ledger.items if entry.verdict == verdict and entry.reason)
     return f" ({'; '.join(reasons)})" if 0 < len(reasons) <= MAX_REASONS else ""
 

@@ -1,4 +1,4 @@
-"""`timeball forecast`: what is to be expected?"""
+"""`timeball forecast`: the expected fires, compared with the capacity of the workers."""
 
 from __future__ import annotations
 
@@ -14,18 +14,23 @@ if TYPE_CHECKING:
     from timeball.client.models.schedules import Forecast, ForecastBucket
 
 WIDTH: Final = 40
-"""Characters of the longest bar."""
+"""Length of the longest bar, in characters."""
 
 
-@click.command(short_help="Fires to expect, against capacity.")
-@click.option("--from", "since", metavar="WHEN", help="From this time on, or from so long ahead: 24h. Now, by default.")
-@click.option("--to", "until", metavar="WHEN", help="Up to this time, or so long ahead; a week after, by default.")
-@click.option("--bucket", default="1h", show_default=True, metavar="TIME", help="How much time a line stands for.")
+@click.command(short_help="Show expected fires, compared with capacity.")
+@click.option("--from", "since", metavar="WHEN", help="Start of the range: a time, or 24h from now (default: now).")
+@click.option(
+    "--to",
+    "until",
+    metavar="WHEN",
+    help="End of the range: a time, or 48h from now (default: one week after the start).",
+)
+@click.option("--bucket", default="1h", show_default=True, metavar="TIME", help="Length of time that one line covers.")
 @connected
 def forecast(session: CliSession, *, since: str | None, until: str | None, bucket: str) -> None:
-    """Show how many fires are to be expected, and what they will take of the workers that are there now.
+    """Show the expected fires, and the work that they need compared with the capacity of the live workers.
 
-    A line for each stretch of time in which something fires, and the peak. What was estimated or left out is told.
+    Prints one line for each --bucket of time with fires, and the peak. Notes name jobs that are estimated or left out.
 
     \b
     Examples:
@@ -50,7 +55,9 @@ def forecast(session: CliSession, *, since: str | None, until: str | None, bucke
     ]
     if session.output.pretty:
         columns.append(Column("", lambda item: bar(item.fires, most)))
-    session.output.table(columns, [item for item in found.items if item.fires], nothing="Nothing fires in that time.")
+    session.output.table(
+        columns, [item for item in found.items if item.fires], nothing="There are no fires in this range."
+    )
     if session.output.pretty:
         click.echo(peak(found))
     for note in found.notes:
@@ -58,7 +65,7 @@ def forecast(session: CliSession, *, since: str | None, until: str | None, bucke
 
 
 def bar(fires: int, most: int) -> str:
-    """As long as there are fires, in eighths of a character."""
+    """Return a bar with a length in proportion to the number of fires, in eighths of a character."""
     eighths = 0 if not most else max(1 if fires else 0, round(fires / most * WIDTH * 8))
     return "█" * (eighths // 8) + ("" if eighths % 8 == 0 else "▏▎▍▌▋▊▉"[eighths % 8 - 1])
 
@@ -67,4 +74,4 @@ def peak(found: Forecast) -> str:
     if found.peak is None:
         return "There is no peak."
     load = "" if found.peak.load is None else f", {found.peak.load:.1%} of {found.slots:,} slots"
-    return f"The peak is from {times.exact(found.peak.since)} on: {found.peak.fires:,} fires{load}."
+    return f"The peak starts at {times.exact(found.peak.since)}: {found.peak.fires:,} fires{load}."

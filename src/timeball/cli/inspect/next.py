@@ -1,4 +1,4 @@
-"""`timeball next`: when would this fire? Needs no server."""
+"""`timeball next`: the next fires of a cron expression, without a server."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 @click.command("next")
 @click.argument("expression", nargs=-1, required=True, metavar="EXPR")
-@click.option("--tz", default="UTC", metavar="ZONE", help="Time zone, such as Europe/Berlin; UTC by default.")
-@click.option("--after", metavar="WHEN", help="Start from this time, or from so long ahead: 24h. Now, by default.")
-@click.option("--count", "-n", type=click.IntRange(1, 10_000), default=5, show_default=True, help="How many.")
-@click.option("--name", default="", help="Name of the job, which chooses the slot of H (in the tenant 'default').")
+@click.option("--tz", default="UTC", metavar="ZONE", help="Time zone, such as Europe/Berlin (default: UTC).")
+@click.option("--after", metavar="WHEN", help="Only fires after this time, or after 24h from now (default: now).")
+@click.option("--count", "-n", type=click.IntRange(1, 10_000), default=5, show_default=True, help="Number of fires.")
+@click.option("--name", default="", help="Name of the job, which determines the value of H (in the tenant 'default').")
 @output_option
 def next_command(
     expression: tuple[str, ...], *, tz: str, after: str | None, count: int, name: str, form: Form | None
 ) -> None:
-    """Show what a cron expression means and when it fires next, on this machine alone.
+    """Show the meaning and the next fires of a cron expression, without a server.
 
-    Fires that a clock change moves or repeats are marked; what may not be meant is told as a warning. An expression
-    that can never fire is refused, with the reason.
+    Fires that a clock change moves or repeats are marked. Warnings name parts of the expression that may be mistakes.
+    An expression that can never fire is refused, with the reason.
 
     \b
     Examples:
@@ -42,7 +42,7 @@ def next_command(
     from timeball.system import wall
 
     text = " ".join(expression)
-    # Asked here for the reason to refuse them; a schedule that is made of them has only a ValueError for it.
+    # Checked here, because these errors have the reason; the schedule would raise only a ValueError.
     cron.parse(text)
     zone.get(tz)
     start = instant.parse(times.when(after, wall())) if after else wall()
@@ -57,7 +57,7 @@ def next_command(
         Column("local time", lambda fire: _local(fire, spoken=output.pretty)),
         Column("note", lambda fire: fire.note),
     ]
-    output.table(columns, found.fires, nothing="It never fires after that.")
+    output.table(columns, found.fires, nothing="There are no fires after this time.")
     for warning in found.warnings:
         click.secho(f"Warning: {warning}", fg="yellow", err=True)
 

@@ -1,4 +1,4 @@
-"""`timeball why`: what does it wait for, why did it not run, why was it late?"""
+"""`timeball why`: why a job or a run waits, did not run, or was late."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from timeball.client.models.diagnosis import JobWhy, Reason, RunWhy
 
 
-@click.command(short_help="Say why a job or a run waits, did not run, or was late.")
+@click.command(short_help="Explain why a job or a run waits, did not run, or was late.")
 @click.argument("ident", metavar="JOB|RUN")
 @connected
 def why(session: CliSession, ident: str) -> None:
-    """Say why a job or a run waits, did not run, or was late: the answer in one sentence, then every other reason, and
-    what would change it.
+    """Explain why a job or a run waits, did not run, or was late.
 
-    Name a run by its id, a job by its name or id.
+    Prints the answer in one sentence, then all other reasons, and what would resolve each of them. JOB is the name or
+    the id of a job, RUN the id of a run.
 
     \b
     Examples:
@@ -58,7 +58,7 @@ def _tell_job(session: CliSession, job: JobWhy) -> None:
         reasons = [*job.run.reasons, *job.reasons]
     _reasons(session, reasons, job.answer)
     if job.run is not None and session.output.pretty:
-        click.secho(f"\nThis is about run {job.run.run_id}, which is {job.run.status}.", dim=True)
+        click.secho(f"\nThe reasons are those of run {job.run.run_id}, which is {job.run.status}.", dim=True)
     if job.exceptions:
         click.echo("\nThe newest fires that did not start on time:" if session.output.pretty else "")
         session.output.table(EXCEPTIONS, job.exceptions, nothing="")

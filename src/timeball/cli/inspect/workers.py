@@ -1,4 +1,4 @@
-"""`timeball workers`."""
+"""`timeball workers`: lists the live workers."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 @click.command()
 @connected
 def workers(session: CliSession) -> None:
-    """List the workers that are there, and how much of what they offer is in use.
+    """List the live workers, and the resources of each that are in use.
 
-    A worker with "only" behind its labels takes nothing but runs that ask for one of them. One that is kept for a run
-    takes nothing else until it has room for that run.
+    A worker with "only" after its labels accepts only runs that ask for one of these labels. A worker that is kept for
+    a run accepts no other run until it has capacity for that run.
     """
     from timeball.client.requests import workers as requests
 

@@ -1,1 +1,1 @@
-"""Commands about jobs and what they refer to."""
+"""Commands about jobs, workflows, backfills, registered tasks and calendars."""

@@ -1,4 +1,4 @@
-"""`timeball backfills`, and waiting for one."""
+"""`timeball backfills`, and the code that waits for a backfill."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from timeball.client.models.backfills import Backfill, BackfillRange
 
 EVERY: Final = 0.5
-"""Seconds between two looks at a backfill that is waited for."""
+"""Seconds between two requests while a command waits for a backfill."""
 _backfill = click.argument("backfill", metavar="BACKFILL")
 
 
 @click.group(cls=LazyGroup)
 def backfills() -> None:
-    """Look at backfills, and cancel them. They begin with: timeball jobs backfill."""
+    """List, inspect and cancel backfills. `timeball jobs backfill` starts one."""
 
 
 @backfills.command("list")
-@click.option("--job", metavar="JOB", help="Only those of this job.")
+@click.option("--job", metavar="JOB", help="Only backfills of this job.")
 @listing.limits
 @connected
 def list_backfills(session: CliSession, *, job: str | None, limit: int, everything: bool) -> None:
@@ -49,7 +49,7 @@ def list_backfills(session: CliSession, *, job: str | None, limit: int, everythi
 @_backfill
 @connected
 def show(session: CliSession, backfill: str) -> None:
-    """Show how far a backfill is."""
+    """Show a backfill and its progress."""
     from timeball.client.requests import backfills as requests
 
     found = session.ask(requests.backfill_progress(backfill))
@@ -80,7 +80,7 @@ def show(session: CliSession, backfill: str) -> None:
 @_backfill
 @connected
 def cancel(session: CliSession, backfill: str) -> None:
-    """Make no more runs of a backfill, and cancel those that are alive."""
+    """Cancel a backfill: create no more runs of it, and cancel its live runs."""
     from timeball.client.requests import backfills as requests
 
     found = session.ask(requests.cancel_backfill(backfill))
@@ -89,7 +89,7 @@ def cancel(session: CliSession, backfill: str) -> None:
 
 
 def wait_and_exit(session: CliSession, backfill_id: str) -> None:
-    """Exit with 0 if every fire of a backfill succeeded, and with 1 otherwise."""
+    """Wait for a backfill. Exit with 0 if every fire succeeded, and with 1 otherwise."""
     from timeball.client.requests import backfills as requests
 
     found = _watched(session, backfill_id)
@@ -102,9 +102,9 @@ def wait_and_exit(session: CliSession, backfill_id: str) -> None:
 
 
 def in_words(found: BackfillRange) -> str:
-    """What a backfill would be."""
+    """Describe the fires that a backfill would run."""
     if found.first_fire_time is None or found.last_fire_time is None:
-        return "No fire is in this range."
+        return "There are no fires in this range."
     between = f"from {times.exact(found.first_fire_time)} to {times.exact(found.last_fire_time)}"
     return f"{found.total:,} fires, {between}."
 

@@ -1,4 +1,4 @@
-"""`timeball calendars`: when jobs do not fire."""
+"""`timeball calendars`: closed times in which jobs do not fire."""
 
 from __future__ import annotations
 
@@ -20,20 +20,29 @@ _name = click.argument("name", metavar="NAME")
 
 @click.group(cls=LazyGroup)
 def calendars() -> None:
-    """Say when jobs do not fire: holidays, freezes, weekends. Jobs refer to calendars with --calendar."""
+    """Manage calendars: closed times such as holidays, freezes and weekends.
+
+    A job that refers to a calendar with --calendar does not fire while the calendar is closed.
+    """
 
 
 @calendars.command("set")
 @_name
-@click.option("--tz", metavar="ZONE", help="Time zone of its times, such as Europe/Berlin; UTC by default.")
-@click.option("--date", "dates", multiple=True, metavar="DATE", help="A whole day: 2026-12-25; repeatable.")
+@click.option("--tz", metavar="ZONE", help="Time zone of the calendar, such as Europe/Berlin (default: UTC).")
+@click.option("--date", "dates", multiple=True, metavar="DATE", help="A closed day: 2026-12-25. Repeatable.")
 @click.option("--closed", "spans", multiple=True, metavar="FROM..TO", help="2026-12-20T00:00..2027-01-03T00:00")
-@click.option("--window", "windows", multiple=True, metavar="CRON=LENGTH", help="'0 22 * * FRI=58h'; repeatable.")
-@click.option("--reason", default="", metavar="TEXT", help="Why; the ledger tells it.")
-@click.option("--file", "-f", metavar="FILE|-", help="The calendar as JSON.")
+@click.option(
+    "--window",
+    "windows",
+    multiple=True,
+    metavar="CRON=LENGTH",
+    help="A recurring closed time: '0 22 * * FRI=58h'. Repeatable.",
+)
+@click.option("--reason", default="", metavar="TEXT", help="The reason, which the ledger shows.")
+@click.option("--file", "-f", metavar="FILE|-", help="The calendar as JSON: a file, or - for standard input.")
 @connected
 def set_calendar(session: CliSession, name: str, *, file: str | None, **flags: Any) -> None:
-    """Create a calendar, or replace the one of that name. It counts from the answer on, for all jobs that refer to it.
+    """Create or replace a calendar. Jobs that refer to it use it for all fires after the command returns.
 
     \b
     Examples:
@@ -45,11 +54,11 @@ def set_calendar(session: CliSession, name: str, *, file: str | None, **flags: A
 
     entries = _entries(flags)
     if (file is None) == (not entries):
-        raise click.UsageError("say when it is closed: --date, --closed, --window or --file")
+        raise click.UsageError("give the closed times: either --date, --closed and --window, or --file")
     body = read_json(file) if file else {"timezone": flags["tz"] or "UTC", "entries": entries}
     answer = session.ask(requests.put_calendar(name, body))
     if answer is not None:
-        session.output.done(name, f"Calendar {name} is set; this is its version {answer.version}.")
+        session.output.done(name, f"Saved calendar {name}, version {answer.version}.")
 
 
 @calendars.command("list")
@@ -64,7 +73,7 @@ def list_calendars(session: CliSession, *, limit: int, everything: bool) -> None
         lambda cursor: requests.calendars(limit=limit, cursor=cursor),
         _COLUMNS,
         everything=everything,
-        nothing="There are no calendars.",
+        nothing="No calendars.",
     )
 
 
@@ -93,7 +102,7 @@ def show(session: CliSession, name: str) -> None:
 @_name
 @connected
 def delete(session: CliSession, name: str) -> None:
-    """Delete a calendar that no job uses any more."""
+    """Delete a calendar. Refused while a job that may still fire refers to it."""
     from timeball.client.requests import registry as requests
 
     if session.ask(requests.delete_calendar(name)) is not None:
@@ -116,7 +125,7 @@ def _entries(flags: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _told(entry: dict[str, Any]) -> str:
-    """An entry in words: `2026-12-25, 2026-12-26 (holiday)`."""
+    """Describe an entry: `2026-12-25, 2026-12-26 (holiday)`."""
     if "cron" in entry:
         words = f"{entry.get('for')} from {entry['cron']} on"
     elif "from" in entry:

@@ -1,4 +1,4 @@
-"""`timeball jobs`."""
+"""`timeball jobs`: creates, shows and changes jobs."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ _job = click.argument("job", metavar="JOB")
 
 @click.group(cls=LazyGroup)
 def jobs() -> None:
-    """Create, look at and change jobs.
+    """Create, inspect and change jobs.
 
-    JOB is a job's name or its id. If several jobs have the name, the one that is still to run is meant.
+    JOB is the name or the id of a job. If several jobs have the name, the one that is scheduled or paused is used.
     """
 
 
 @jobs.command("create")
 @click.argument("name", default="")
 @job_options
-@click.option("--idempotency-key", metavar="KEY", help="Two calls with one key make one job.")
+@click.option("--idempotency-key", metavar="KEY", help="Calls with the same key create only one job.")
 @click.option("--wait", is_flag=True, help="Wait for the first run; exit with 1 unless it succeeds.")
 @connected
 def create(session: CliSession, name: str, *, idempotency_key: str | None, wait: bool, **flags: Any) -> None:
-    """Create a job. It is safe on disk when this returns.
+    """Create a job. The job is durable when the command returns.
 
-    Say what to run with --shell, --http, --script, --python or --task-id, and when with --cron, --every or --at;
-    without any of these it runs at once. In a pipe the job's id is all that is printed.
+    What to run: --shell, --http, --script, --python or --task-id. When: --cron, --every, --at, --window or --follow;
+    without one of these, the job runs at once. In a pipe, only the id of the job is printed.
 
     \b
     Examples:
@@ -72,15 +72,15 @@ def create(session: CliSession, name: str, *, idempotency_key: str | None, wait:
 
 @jobs.command("update")
 @_job
-@click.option("--name", metavar="NAME", help="Call it something else.")
+@click.option("--name", metavar="NAME", help="New name of the job.")
 @job_options
-@click.option("--version", type=int, metavar="N", help="Only if the job still has this version.")
+@click.option("--version", type=int, metavar="N", help="Change the job only if it still has this version.")
 @connected
 def update(session: CliSession, job: str, *, version: int | None, **flags: Any) -> None:
-    """Change a job. What is not named stays as it is; --param adds to the parameters, --tag and --runs-on replace what
-    was there, and `none` takes a rule away: --end-at none.
+    """Change a job. Options that are not given do not change.
 
-    The change counts from the moment it is acknowledged: nothing fires by the old rules after that.
+    --param adds to the parameters, --tag and --runs-on replace all values, and the value `none` removes a rule, as in
+    --end-at none. All fires after the command returns use the new version of the job.
 
     \b
     Examples:
@@ -93,21 +93,24 @@ def update(session: CliSession, job: str, *, version: int | None, **flags: Any) 
 
     job_id = session.job_id(job)
     if any(flags[name] for name in ("cron", "tz", "on", "params", "cpu", "memory", "slots")):
-        # Parts of what an update replaces as a whole: add the other parts, if nobody changes them meanwhile.
+        # An update replaces these fields as a whole. Add their other parts from the current version, and let the
+        # server refuse the update if the job has been changed since that version.
         current = session.client.job(job_id)
         flags = completed(flags, current)
         version = current.version if version is None else version
     changes = job_body(flags)
     if not changes:
-        raise click.UsageError("say what to change, for example --cron or --timeout")
+        raise click.UsageError("nothing to change; give an option such as --cron or --timeout")
     _answer(session, requests.update_job(job_id, changes, version), "Updated")
 
 
 @jobs.command("list")
-@click.option("--status", metavar="STATUS", help="scheduled, paused, completed or cancelled.")
-@click.option("--name", metavar="NAME", help="Only jobs of this name.")
+@click.option(
+    "--status", metavar="STATUS", help="Only jobs with this status: scheduled, paused, completed or cancelled."
+)
+@click.option("--name", metavar="NAME", help="Only jobs with this name.")
 @click.option("--tag", metavar="TAG", help="Only jobs with this tag.")
-@click.option("--task-id", metavar="ID", help="Only jobs that run this registered task.")
+@click.option("--task-id", metavar="ID", help="Only jobs with this registered task.")
 @listing.limits
 @connected
 def list_jobs(session: CliSession, *, limit: int, everything: bool, **filters: Any) -> None:
@@ -127,7 +130,7 @@ def list_jobs(session: CliSession, *, limit: int, everything: bool, **filters: A
 @_job
 @connected
 def show(session: CliSession, job: str) -> None:
-    """Show a job: what it runs, when, by which rules, and how it is."""
+    """Show a job: its task, schedule, rules, last run and next fires."""
     from timeball.client.requests import jobs as requests
 
     job_id = session.job_id(job)
@@ -141,7 +144,7 @@ def show(session: CliSession, job: str) -> None:
 
 
 def job_lines(found: Job, last: str | None, coming: Sequence[datetime]) -> list[tuple[str, Any]]:
-    """What `show` prints, line by line; those without a value are left out."""
+    """Return the lines of `jobs show`. Lines without a value are not printed."""
     return [
         ("name", found.name),
         ("id", found.job_id),
@@ -170,11 +173,11 @@ def job_lines(found: Job, last: str | None, coming: Sequence[datetime]) -> list[
 
 @jobs.command("pause")
 @_job
-@click.option("--reason", default="", metavar="TEXT", help="Why, for those who wonder later.")
-@click.option("--until", metavar="WHEN", help="Resume it then: 2026-03-01T02:00:00Z, or 2h from now.")
+@click.option("--reason", default="", metavar="TEXT", help="The reason, which `jobs show` prints.")
+@click.option("--until", metavar="WHEN", help="Resume the job at this time: 2026-03-01T02:00:00Z, or 2h from now.")
 @connected
 def pause(session: CliSession, job: str, *, reason: str, until: str | None) -> None:
-    """Stop a job from firing until it is resumed, or until a moment. Runs that are under way go on.
+    """Pause a job: it does not fire until it is resumed, or until --until. Live runs continue.
 
     \b
     Examples:
@@ -192,7 +195,7 @@ def pause(session: CliSession, job: str, *, reason: str, until: str | None) -> N
 @_job
 @connected
 def resume(session: CliSession, job: str) -> None:
-    """Let a paused job fire again. What it missed is decided by its catch-up rule."""
+    """Resume a paused job. Its catch-up rule decides about the fires during the pause."""
     from timeball.client.requests import jobs as requests
 
     _answer(session, requests.resume(session.job_id(job)), "Resumed")
@@ -200,10 +203,10 @@ def resume(session: CliSession, job: str) -> None:
 
 @jobs.command("run")
 @_job
-@click.option("--wait", is_flag=True, help="Wait until it ends; exit with 1 unless it succeeds.")
+@click.option("--wait", is_flag=True, help="Wait until the run ends; exit with 1 unless it succeeds.")
 @connected
 def run(session: CliSession, job: str, *, wait: bool) -> None:
-    """Run a job now, beside its schedule. Its overlap policy applies."""
+    """Run a job now, in addition to its schedule. Its overlap policy applies."""
     from timeball.client.requests import jobs as requests
 
     run = session.ask(requests.run_now(session.job_id(job)), wait=wait)
@@ -215,14 +218,21 @@ def run(session: CliSession, job: str, *, wait: bool) -> None:
 
 @jobs.command("backfill")
 @_job
-@click.option("--from", "since", required=True, metavar="WHEN", help="The first fire: 2026-02-01, or 30d ago.")
-@click.option("--to", "until", metavar="WHEN", help="Fires before this; now, by default.")
 @click.option(
-    "--parallelism", type=click.IntRange(1, 1000), default=1, show_default=True, metavar="N", help="How many at once."
+    "--from", "since", required=True, metavar="WHEN", help="Start of the range: 2026-02-01, or 30d for 30 days ago."
+)
+@click.option("--to", "until", metavar="WHEN", help="End of the range, exclusive (default: now).")
+@click.option(
+    "--parallelism",
+    type=click.IntRange(1, 1000),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Maximum number of runs at the same time.",
 )
 @click.option("--dry-run", is_flag=True, help="Only count the fires.")
-@click.option("--idempotency-key", metavar="KEY", help="Two calls with one key make one backfill.")
-@click.option("--wait", is_flag=True, help="Wait until it ends; exit with 1 unless every run succeeded.")
+@click.option("--idempotency-key", metavar="KEY", help="Calls with the same key create only one backfill.")
+@click.option("--wait", is_flag=True, help="Wait until the backfill ends; exit with 1 unless every run succeeded.")
 @connected
 def backfill(
     session: CliSession,
@@ -235,9 +245,10 @@ def backfill(
     idempotency_key: str | None,
     wait: bool,
 ) -> None:
-    """Run the fires of a past range, again or for the first time: oldest first, N at a time, behind fresh runs.
+    """Run the fires of a past range, again or for the first time.
 
-    Each run executes the job as it is now, and finds the time it is for in TIMEBALL_FIRE_TIME.
+    The fires run oldest first, at most --parallelism at a time, with a lower priority than new runs. Each run executes
+    the current version of the job, and has its fire time in TIMEBALL_FIRE_TIME.
 
     \b
     Examples:
@@ -271,15 +282,15 @@ def backfill(
 
 @jobs.command("delete")
 @_job
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @connected
 def delete(session: CliSession, job: str, *, yes: bool) -> None:
-    """Cancel a job for good: stop its schedule and its live runs. Its history stays."""
+    """Cancel a job permanently: stop its schedule and cancel its live runs. Its history stays."""
     from timeball.client.requests import jobs as requests
 
     job_id = session.job_id(job)
     if not yes and sys.stdin.isatty():
-        click.confirm(f"Cancel job {job} and its live runs for good?", abort=True)
+        click.confirm(f"Cancel job {job} and its live runs permanently?", abort=True)
     gone = session.ask(requests.delete_job(job_id))
     if gone is not None:
         session.output.done(job_id, f"Cancelled {job}.")
@@ -310,8 +321,8 @@ def _next(job: Job) -> str:
 
 
 def completed(flags: Mapping[str, Any], current: Job) -> dict[str, Any]:
-    """The options of an update with what they leave as it is: the zone of a new expression, the job to follow, other
-    parameters and resources."""
+    """Add to the options of an update the current values that they do not change: the time zone of a new expression,
+    the job to follow, and other parameters and resources."""
     whole = dict(flags)
     said = {"expression": whole.pop("cron"), "timezone": whole.pop("tz")}
     if any(said.values()) and current.schedule.get("type") == "cron":

@@ -1,4 +1,4 @@
-"""`timeball tasks`: tasks registered under a name, for jobs to share."""
+"""`timeball tasks`: tasks that are registered under a name, so that jobs can share them."""
 
 from __future__ import annotations
 
@@ -21,16 +21,19 @@ _task_id = click.argument("task_id", metavar="ID")
 
 @click.group(cls=LazyGroup)
 def tasks() -> None:
-    """Register tasks under a name. Jobs run them with --task-id, and follow when they change."""
+    """Manage registered tasks, which jobs run with --task-id.
+
+    When a task is replaced, jobs use the new version from their next run on.
+    """
 
 
 @tasks.command("set")
 @_task_id
 @task_options
-@click.option("--file", "-f", metavar="FILE|-", help="The task as JSON.")
+@click.option("--file", "-f", metavar="FILE|-", help="The task as JSON: a file, or - for standard input.")
 @connected
 def set_task(session: CliSession, task_id: str, *, file: str | None, **flags: Any) -> None:
-    """Register a task, or replace the one of that name.
+    """Register or replace a task.
 
     \b
     Examples:
@@ -42,11 +45,11 @@ def set_task(session: CliSession, task_id: str, *, file: str | None, **flags: An
     named = task_body(flags)
     if (file is None) == (named is None):
         options = ", ".join(f"--{kind.name}" for kind in OFFERED)
-        raise click.UsageError(f"say what to run: {options} or --file")
+        raise click.UsageError(f"give one of {options} and --file")
     body = read_json(file) if file else named or {}
     answer = session.ask(requests.put_task(task_id, body))
     if answer is not None:
-        session.output.done(task_id, f"Task {task_id} is set; this is its version {answer.version}.")
+        session.output.done(task_id, f"Saved task {task_id}, version {answer.version}.")
 
 
 @tasks.command("list")
@@ -61,7 +64,7 @@ def list_tasks(session: CliSession, *, limit: int, everything: bool) -> None:
         lambda cursor: requests.tasks(limit=limit, cursor=cursor),
         _COLUMNS,
         everything=everything,
-        nothing="No tasks are registered.",
+        nothing="No registered tasks.",
     )
 
 
@@ -88,7 +91,7 @@ def show(session: CliSession, task_id: str) -> None:
 @_task_id
 @connected
 def delete(session: CliSession, task_id: str) -> None:
-    """Delete a registered task that no job uses any more."""
+    """Delete a registered task. Refused while a job that is not cancelled refers to it."""
     from timeball.client.requests import registry as requests
 
     if session.ask(requests.delete_task(task_id)) is not None:

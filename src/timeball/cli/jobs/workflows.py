@@ -1,4 +1,4 @@
-"""`timeball workflows`."""
+"""`timeball workflows`: creates, shows and changes workflows and their runs."""
 
 from __future__ import annotations
 
@@ -20,25 +20,32 @@ if TYPE_CHECKING:
 
 _workflow = click.argument("workflow", metavar="WORKFLOW")
 _run = click.argument("run", metavar="RUN")
-_file = click.option("--file", "-f", "file", required=True, metavar="FILE|-", help="The workflow as JSON.")
+_file = click.option(
+    "--file",
+    "-f",
+    "file",
+    required=True,
+    metavar="FILE|-",
+    help="The workflow as JSON: a file, or - for standard input.",
+)
 
 
 @click.group(cls=LazyGroup)
 def workflows() -> None:
-    """Create, look at and change workflows: tasks that need each other.
+    """Create, inspect and change workflows: jobs with tasks that need each other.
 
-    WORKFLOW is a workflow's name or its id, RUN the id of one of its runs; a workflow's name means its newest run. A
-    workflow is a job, so `why`, `audit` and `jobs backfill` work with it, too.
+    WORKFLOW is the name or the id of a workflow. RUN is the id of one of its runs, or the name of the workflow for its
+    newest run. A workflow is a job, so `why`, `audit` and `jobs backfill` accept it, too.
     """
 
 
 @workflows.command("create")
 @click.argument("name", default="")
 @_file
-@click.option("--cron", metavar="EXPR", help="When: 5 fields, or 6 with seconds first.")
-@click.option("--every", metavar="TIME", help="When: every 90s, 15m, 1h30m.")
-@click.option("--tz", metavar="ZONE", help="The time zone of --cron, such as Europe/Berlin; else UTC.")
-@click.option("--idempotency-key", metavar="KEY", help="Two calls with one key make one workflow.")
+@click.option("--cron", metavar="EXPR", help="When: a cron expression with 5 fields, or 6 with seconds first.")
+@click.option("--every", metavar="TIME", help="When: at this interval, such as 90s, 15m, 1h30m.")
+@click.option("--tz", metavar="ZONE", help="Time zone of --cron, such as Europe/Berlin (default: UTC).")
+@click.option("--idempotency-key", metavar="KEY", help="Calls with the same key create only one workflow.")
 @click.option("--wait", is_flag=True, help="Wait for the first run; exit with 1 unless it succeeds.")
 @connected
 def create(
@@ -52,7 +59,7 @@ def create(
     idempotency_key: str | None,
     wait: bool,
 ) -> None:
-    """Create a workflow from a file with its tasks. It is safe on disk when this returns.
+    """Create a workflow from a file with its tasks. The workflow is durable when the command returns.
 
     \b
     Examples:
@@ -78,10 +85,11 @@ def create(
 @workflows.command("update")
 @_workflow
 @_file
-@click.option("--version", type=int, metavar="N", help="Only if the workflow still has this version.")
+@click.option("--version", type=int, metavar="N", help="Change the workflow only if it still has this version.")
 @connected
 def update(session: CliSession, workflow: str, *, file: str, version: int | None) -> None:
-    """Change a workflow: what the file names is replaced, the rest stays. Runs under way go on with their tasks."""
+    """Change a workflow. Fields that are not in the file do not change. Live runs continue with the tasks that they
+    have."""
     from timeball.client.requests import workflows as requests
 
     changed = session.ask(requests.update_workflow(session.job_id(workflow), read_json(file), version))
@@ -90,8 +98,10 @@ def update(session: CliSession, workflow: str, *, file: str, version: int | None
 
 
 @workflows.command("list")
-@click.option("--status", metavar="STATUS", help="scheduled, paused, completed or cancelled.")
-@click.option("--name", metavar="NAME", help="Only workflows of this name.")
+@click.option(
+    "--status", metavar="STATUS", help="Only workflows with this status: scheduled, paused, completed or cancelled."
+)
+@click.option("--name", metavar="NAME", help="Only workflows with this name.")
 @listing.limits
 @connected
 def list_workflows(session: CliSession, *, limit: int, everything: bool, **filters: Any) -> None:
@@ -111,7 +121,7 @@ def list_workflows(session: CliSession, *, limit: int, everything: bool, **filte
 @_workflow
 @connected
 def show(session: CliSession, workflow: str) -> None:
-    """Show a workflow: its tasks, what they need, and when it runs."""
+    """Show a workflow: its schedule, and its tasks with the tasks that they need."""
     from timeball.client.requests import workflows as requests
 
     found = session.ask(requests.workflow(session.job_id(workflow)))
@@ -137,10 +147,10 @@ def show(session: CliSession, workflow: str) -> None:
 
 @workflows.command("run")
 @_workflow
-@click.option("--wait", is_flag=True, help="Wait until it ends; exit with 1 unless it succeeds.")
+@click.option("--wait", is_flag=True, help="Wait until the run ends; exit with 1 unless it succeeds.")
 @connected
 def run(session: CliSession, workflow: str, *, wait: bool) -> None:
-    """Run a workflow now, beside its schedule. Its overlap policy applies."""
+    """Run a workflow now, in addition to its schedule. Its overlap policy applies."""
     from timeball.client.requests import workflows as requests
 
     begun = session.ask(requests.run_workflow(session.job_id(workflow)), wait=wait)
@@ -152,11 +162,11 @@ def run(session: CliSession, workflow: str, *, wait: bool) -> None:
 
 @workflows.command("pause")
 @_workflow
-@click.option("--reason", default="", metavar="TEXT", help="Why, for those who wonder later.")
-@click.option("--until", metavar="WHEN", help="Resume it then: 2026-03-01T02:00:00Z, or 2h from now.")
+@click.option("--reason", default="", metavar="TEXT", help="The reason, which `workflows show` prints.")
+@click.option("--until", metavar="WHEN", help="Resume the workflow at this time: 2026-03-01T02:00:00Z, or 2h from now.")
 @connected
 def pause(session: CliSession, workflow: str, *, reason: str, until: str | None) -> None:
-    """Stop a workflow from firing until it is resumed. Runs that are under way go on."""
+    """Pause a workflow: it does not fire until it is resumed, or until --until. Live runs continue."""
     from timeball.client.requests import workflows as requests
     from timeball.system import wall
 
@@ -170,7 +180,7 @@ def pause(session: CliSession, workflow: str, *, reason: str, until: str | None)
 @_workflow
 @connected
 def resume(session: CliSession, workflow: str) -> None:
-    """Let a paused workflow fire again."""
+    """Resume a paused workflow. Its catch-up rule decides about the fires during the pause."""
     from timeball.client.requests import workflows as requests
 
     resumed = session.ask(requests.resume_workflow(session.job_id(workflow)))
@@ -180,22 +190,25 @@ def resume(session: CliSession, workflow: str) -> None:
 
 @workflows.command("delete")
 @_workflow
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @connected
 def delete(session: CliSession, workflow: str, *, yes: bool) -> None:
-    """Cancel a workflow for good: stop its schedule and its live runs with all their tasks. Its history stays."""
+    """Cancel a workflow permanently: stop its schedule and cancel its live runs with all their tasks. Its history
+    stays."""
     from timeball.client.requests import workflows as requests
 
     workflow_id = session.job_id(workflow)
     if not yes and sys.stdin.isatty():
-        click.confirm(f"Cancel workflow {workflow} and its live runs for good?", abort=True)
+        click.confirm(f"Cancel workflow {workflow} and its live runs permanently?", abort=True)
     if session.ask(requests.delete_workflow(workflow_id)) is not None:
         session.output.done(workflow_id, f"Cancelled {workflow}.")
 
 
 @workflows.command("runs")
 @_workflow
-@click.option("--status", metavar="STATUS", help="One or several, separated by commas.")
+@click.option(
+    "--status", metavar="STATUS", help="Only runs with this status, or with one of several, separated by commas."
+)
 @listing.limits
 @connected
 def runs(session: CliSession, workflow: str, *, status: str | None, limit: int, everything: bool) -> None:
@@ -216,7 +229,7 @@ def runs(session: CliSession, workflow: str, *, status: str | None, limit: int, 
 @_run
 @connected
 def status(session: CliSession, run: str) -> None:
-    """Show a run of a workflow, with the state of every task."""
+    """Show a workflow run with the state of every task."""
     from timeball.client.requests import workflows as requests
 
     found = session.ask(requests.workflow_run(session.run_id(run)))
@@ -228,7 +241,7 @@ def status(session: CliSession, run: str) -> None:
 @_run
 @connected
 def cancel(session: CliSession, run: str) -> None:
-    """Cancel a run of a workflow: make no more runs of its tasks, and cancel those that are alive."""
+    """Cancel a workflow run: create no more runs of its tasks, and cancel its live runs."""
     from timeball.client.requests import workflows as requests
 
     found = session.ask(requests.cancel_workflow_run(session.run_id(run)))
@@ -239,17 +252,17 @@ def cancel(session: CliSession, run: str) -> None:
 
 @workflows.command("retry")
 @_run
-@click.option("--wait", is_flag=True, help="Wait until it ends; exit with 1 unless it succeeds.")
+@click.option("--wait", is_flag=True, help="Wait until the run ends; exit with 1 unless it succeeds.")
 @connected
 def retry(session: CliSession, run: str, *, wait: bool) -> None:
-    """Run a workflow run again from the tasks that failed. What succeeded is kept."""
+    """Retry a workflow run from the tasks that failed. Tasks that succeeded are kept."""
     from timeball.client.requests import workflows as requests
 
     found = session.ask(requests.retry_workflow_run(session.run_id(run)), wait=wait)
     if found is None:
         return
     run_id = found.workflow_run_id
-    waiting.wait_or_say(session, run_id, f"Run {run_id} takes the place of {found.retry_of}.", wait=wait)
+    waiting.wait_or_say(session, run_id, f"Run {run_id} replaces {found.retry_of}.", wait=wait)
 
 
 def _show_run(session: CliSession, found: WorkflowRun) -> None:
@@ -274,7 +287,9 @@ def _standing(task: TaskOfRun) -> str:
     if task.instances is not None:
         ended = task.status in ("succeeded", "failed", "cancelled")
         many = (
-            f" ({task.instances} instances)" if ended else f" ({task.instances} instances, {task.instances_open} to go)"
+            f" ({task.instances} instances)"
+            if ended
+            else f" ({task.instances} instances, {task.instances_open} not ended)"
         )
     waits = ""
     if task.status == "waiting" and task.waits_for:
@@ -288,7 +303,7 @@ def _task_in_words(task: dict[str, Any]) -> str:
     kind = task["task"]["kind"] if task.get("task") else task.get("taskId")
     after = f" after {', '.join(task['needs'])}" if task.get("needs") else ""
     rule = f", if {task['runIf']}" if task.get("runIf") else ""
-    each = ", for each of many items" if "forEach" in task else ""
+    each = ", once for each item" if "forEach" in task else ""
     return f"{kind}{after}{rule}{each}"
 
 

@@ -1,4 +1,4 @@
-"""What may be said of a job on the command line, once for `create` and `update`, and of a task for `tasks set`."""
+"""Options that define a job, for `jobs create` and `jobs update`, and a task, for `tasks set`."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A field of a job that is one option: how it is said, read and shown. `none` takes it away."""
+    """A field of a job that has one option: the option, the parser of its value, and its line in `jobs show`. The value
+    `none` removes the field."""
 
     name: str
-    """Of the option, and of the field as the client calls it."""
+    """Name of the option, and of the field in the client."""
     option: Callable[[Any], Any]
     label: str
-    """Of its line in `jobs show`."""
+    """Label of the line in `jobs show`."""
     read: Callable[[str], Any] = str
     shown: Callable[[Any], Any] = lambda value: value
 
@@ -43,39 +44,43 @@ def _when(text: str) -> str:
 RULES: Final = (
     Rule(
         "start_at",
-        click.option("--start-at", metavar="WHEN", help="No fire before; --every counts from here."),
+        click.option("--start-at", metavar="WHEN", help="No fire before this time; --every counts from it."),
         "from",
         read=_when,
     ),
-    Rule("end_at", click.option("--end-at", metavar="WHEN", help="No fire after."), "to", read=_when),
+    Rule("end_at", click.option("--end-at", metavar="WHEN", help="No fire after this time."), "to", read=_when),
     Rule(
         "max_runs",
-        click.option("--max-runs", metavar="N", help="The schedule ends after this many fires."),
+        click.option("--max-runs", metavar="N", help="End the schedule after this many fires."),
         "at most",
         read=lambda text: whole(text, "--max-runs"),
         shown=lambda most: f"{most} fires",
     ),
     Rule(
         "jitter",
-        click.option("--jitter", metavar="TIME", help="Start each fire up to this much later."),
+        click.option("--jitter", metavar="TIME", help="Delay each fire by a random time up to this."),
         "jitter",
         shown=lambda most: f"up to {most}",
     ),
     Rule(
         "start_deadline",
-        click.option("--start-deadline", metavar="TIME", help="Skip what has not started so long after its time."),
+        click.option(
+            "--start-deadline", metavar="TIME", help="Skip a run that has not started this long after its fire time."
+        ),
         "start within",
     ),
     Rule(
         "result_location",
-        click.option("--result-location", metavar="FOLDER", help="Keep all results there in the object storage."),
+        click.option(
+            "--result-location", metavar="FOLDER", help="Store all results in this folder of the object storage."
+        ),
         "results in",
     ),
 )
 
 
 def rule_lines(job: Job) -> list[tuple[str, Any]]:
-    """The lines of these fields in `jobs show`; those that a job leaves out have no value."""
+    """Return the lines of these fields for `jobs show`. The value is None if the job does not have the field."""
     values = [(rule, getattr(job, rule.name)) for rule in RULES]
     return [(rule.label, rule.shown(value) if value else None) for rule, value in values]
 
@@ -84,7 +89,12 @@ def task_options(command: F) -> F:
     for option in reversed(
         (
             *(option for kind in OFFERED for option in _options_of(kind)),
-            click.option("--env", multiple=True, metavar="NAME=VALUE", help="For --shell and --script; repeatable."),
+            click.option(
+                "--env",
+                multiple=True,
+                metavar="NAME=VALUE",
+                help="Environment variable for --shell and --script. Repeatable.",
+            ),
         )
     ):
         command = option(command)
@@ -96,51 +106,69 @@ def _options_of(kind: TaskKind) -> list[Callable[[F], F]]:
 
 
 _MORE_OPTIONS: Final[dict[str, tuple[Callable[[F], F], ...]]] = {
-    "shell": (click.option("--cwd", metavar="DIR", help="The folder that the command starts in."),),
+    "shell": (click.option("--cwd", metavar="DIR", help="The folder in which --shell starts."),),
     "http": (
-        click.option("--method", metavar="METHOD", help="GET, POST, PUT, …; for --http."),
-        click.option("--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="For --http; repeatable."),
-        click.option("--body", metavar="TEXT|@FILE", help="What --http sends; JSON is sent as JSON."),
-        click.option("--no-breaker", is_flag=True, help="Let --http call also while its host keeps failing."),
+        click.option("--method", metavar="METHOD", help="Method of --http: GET, POST, PUT, …"),
+        click.option(
+            "--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="Header of --http. Repeatable."
+        ),
+        click.option("--body", metavar="TEXT|@FILE", help="Body of --http; JSON is sent as JSON."),
+        click.option("--no-breaker", is_flag=True, help="Ignore the circuit breaker of the --http host."),
     ),
 }
-"""What else can be said of a task of a kind. Most kinds have no such options: `--file` has every field."""
+"""Further options of each task kind. Most kinds have none, because `--file` accepts every field."""
 
 
 def job_options(command: F) -> F:
-    """Everything but the name."""
+    """Add all options of a job except its name."""
     command = order_options(command)
     for option in reversed(
         (
-            click.option("--task-id", metavar="ID", help="Run a task that was registered with `tasks set`."),
-            click.option("--cron", metavar="EXPR", help="When: 5 fields, or 6 with seconds first."),
-            click.option("--every", metavar="TIME", help="When: every 90s, 15m, 1h30m."),
-            click.option("--at", metavar="WHEN", help="When: 2026-03-01T02:00:00Z, or 10m from now."),
-            click.option("--window", metavar="FROM-TO", help="When: daily, in a slot of its own: 01:00-05:00."),
-            click.option("--follow", metavar="JOB", help="When: after each run of another job, by its id or name."),
-            click.option("--on", metavar="END", help="Of --follow: succeeded, failed, finished; else succeeded."),
-            click.option("--tz", metavar="ZONE", help="Time zone of --cron or --window: Europe/Berlin; else UTC."),
+            click.option("--task-id", metavar="ID", help="Run a task that `tasks set` has registered."),
+            click.option(
+                "--cron", metavar="EXPR", help="When: a cron expression with 5 fields, or 6 with seconds first."
+            ),
+            click.option("--every", metavar="TIME", help="When: at this interval, such as 90s, 15m, 1h30m."),
+            click.option("--at", metavar="WHEN", help="When: once, at 2026-03-01T02:00:00Z, or 10m from now."),
+            click.option(
+                "--window",
+                metavar="FROM-TO",
+                help="When: once a day, at a minute in this range that the server chooses: 01:00-05:00.",
+            ),
+            click.option(
+                "--follow", metavar="JOB", help="When: after each run of another job, given by its name or id."
+            ),
+            click.option(
+                "--on",
+                metavar="END",
+                help="For --follow: after runs that succeeded, failed or finished (default: succeeded).",
+            ),
+            click.option(
+                "--tz", metavar="ZONE", help="Time zone of --cron or --window, such as Europe/Berlin (default: UTC)."
+            ),
             click.option("--param", "params", multiple=True, metavar="NAME=VALUE", help=_PARAM_HELP),
-            click.option("--priority", metavar="LEVEL", help="high, medium, low, or 0 to 9."),
-            click.option("--timeout", metavar="TIME", help="Stop an attempt that takes longer."),
-            click.option("--retries", type=int, metavar="N", help="How often to try again after a failure; else 3."),
-            click.option("--catch-up", metavar="RULE", help="Fires missed during an outage: all, last, none."),
-            click.option("--catch-up-window", metavar="TIME", help="How far back --catch-up looks; else 1h."),
+            click.option("--priority", metavar="LEVEL", help="Priority: high, medium, low, or 0 to 9."),
+            click.option("--timeout", metavar="TIME", help="Stop an attempt that takes longer than this."),
+            click.option(
+                "--retries", type=int, metavar="N", help="Maximum number of retries after a failure (default: 3)."
+            ),
+            click.option("--catch-up", metavar="RULE", help="Missed fires to run after an outage: all, last, none."),
+            click.option("--catch-up-window", metavar="TIME", help="How far back --catch-up looks (default: 1h)."),
             *(rule.option for rule in RULES),
             click.option("--tag", "tags", multiple=True, metavar="TAG", help="Repeatable."),
-            click.option("--description", metavar="TEXT", help="A note for people."),
-            click.option("--file", "-f", metavar="FILE|-", help="The job as JSON; options add to it and win over it."),
+            click.option("--description", metavar="TEXT", help="A description of the job."),
+            click.option("--file", "-f", metavar="FILE|-", help="The job as JSON; options override its fields."),
         )
     ):
         command = option(command)
     return task_options(command)
 
 
-_PARAM_HELP = "A parameter; the value is JSON if it can be read so, else text. Repeatable."
+_PARAM_HELP = "A parameter; the value is JSON if it is valid JSON, else text. Repeatable."
 
 
 def job_body(flags: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON of a job from the options above."""
+    """Return the JSON of a job from these options."""
     from timeball.client.job_document import amendment, document
     from timeball.client.models.job import JobOptions
     from timeball.system import wall
@@ -177,16 +205,17 @@ def job_body(flags: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _parameters(flags: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Those of the job that is updated, those of the file, and those of the options, which win."""
+    """Merge the parameters of the job that is updated, of the file, and of the options. Later ones override earlier
+    ones."""
     given = pairs(flags["params"], "--param")
     return {**flags.get("parameters", {}), **body.get("parameters", {}), **given} if given else None
 
 
 def task_body(flags: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The JSON of a task from the options above; None if they name none."""
+    """Return the JSON of a task from these options; None if they define no task."""
     named = [kind for kind in OFFERED if flags[kind.name]]
     if len(named) > 1:
-        raise click.UsageError(f"--{named[0].name} and --{named[1].name} both say what to run; give one of them")
+        raise click.UsageError(f"--{named[0].name} and --{named[1].name} both say what to run; give only one of them")
     kind = named[0].name if named else ""
     _only_for(flags, kind, ("http",), ("method", "headers", "body", "no_breaker"))
     _only_for(flags, kind, ("shell", "script"), ("env",))
@@ -214,7 +243,7 @@ def task_body(flags: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def pairs(words: Sequence[str], option: str, *, as_json: bool = True) -> dict[str, Any]:
-    """`name=value` words; values are JSON where they can be read so."""
+    """Parse words of the form `NAME=VALUE`. With `as_json`, values that are valid JSON are decoded."""
     found: dict[str, Any] = {}
     for word in words:
         name, equals, value = word.partition("=")
@@ -225,7 +254,7 @@ def pairs(words: Sequence[str], option: str, *, as_json: bool = True) -> dict[st
 
 
 def read_json(file: str) -> dict[str, Any]:
-    """A JSON object from a file, or from standard input for `-`."""
+    """Read a JSON object from a file, or from standard input for `-`."""
     import msgspec
 
     try:
@@ -242,7 +271,7 @@ def _only_for(flags: Mapping[str, Any], kind: str, kinds: tuple[str, ...], optio
     for option in options:
         if flags[option] and kind not in kinds:
             shown = {"headers": "header"}.get(option, option).replace("_", "-")
-            raise click.UsageError(f"--{shown} goes with {' or '.join(f'--{name}' for name in kinds)}")
+            raise click.UsageError(f"--{shown} is valid only with {' or '.join(f'--{name}' for name in kinds)}")
 
 
 def _level(text: str | None) -> str | int | None:

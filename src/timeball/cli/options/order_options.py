@@ -1,4 +1,4 @@
-"""Options that say who waits for whom, and which worker will do; and how their values are read."""
+"""Options for the order, the limits and the placement of runs, and the parsers of their values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from timeball.domain.dispatch.overlap import Overlap
 F = TypeVar("F", bound=Callable[..., Any])
 
 NONE: Final = "none"
-"""What takes a rule away that a job has."""
+"""The value that removes a rule from a job."""
 
 _OVERLAPS: Final = [policy.value for policy in Overlap]
 _LABEL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/=-]{0,99}", re.ASCII)
@@ -23,16 +23,30 @@ def order_options(command: F) -> F:
     for option in reversed(
         (
             click.option("--overlap", metavar="POLICY", help=_OVERLAP_HELP),
-            click.option("--ordering-key", metavar="KEY", help="Runs with one key go one by one, by fire time."),
+            click.option(
+                "--ordering-key",
+                metavar="KEY",
+                help="Execute runs with the same key one after the other, by fire time.",
+            ),
             click.option("--on-failure", metavar="RULE", help=_FAILURE_HELP),
-            click.option("--concurrency", metavar="KEY=LIMIT", help="At most LIMIT runs with this key at once."),
-            click.option("--rate-limit", metavar="KEY=N/TIME[,burst=M]", help="Starts with this key: db=10/1m."),
-            click.option("--cpu", metavar="N", help="CPUs that a run takes of its worker: 0.5, 4."),
-            click.option("--memory", metavar="SIZE", help="Memory that it takes: 512 (MiB), 512M, 2G."),
-            click.option("--slots", metavar="N", help="Slots that it takes; else 1."),
-            click.option("--calendar", multiple=True, metavar="NAME", help="No fire while it is closed; repeatable."),
+            click.option(
+                "--concurrency", metavar="KEY=LIMIT", help="Execute at most LIMIT runs with this key at the same time."
+            ),
+            click.option(
+                "--rate-limit",
+                metavar="KEY=N/TIME[,burst=M]",
+                help="Start at most N runs with this key per TIME: db=10/1m.",
+            ),
+            click.option("--cpu", metavar="N", help="CPUs that a run needs on its worker: 0.5, 4."),
+            click.option("--memory", metavar="SIZE", help="Memory that a run needs: 512 (MiB), 512M, 2G."),
+            click.option("--slots", metavar="N", help="Slots that a run needs (default: 1)."),
+            click.option(
+                "--calendar", multiple=True, metavar="NAME", help="A calendar; no fire while it is closed. Repeatable."
+            ),
             click.option("--excluded", metavar="RULE", help=_EXCLUDED_HELP),
-            click.option("--runs-on", multiple=True, metavar="LABEL", help="A label its worker must have; repeatable."),
+            click.option(
+                "--runs-on", multiple=True, metavar="LABEL", help="A label that the worker needs. Repeatable."
+            ),
             click.option("--delivery", metavar="RULE", help=_DELIVERY_HELP),
             click.option("--preemptible/--no-preemptible", default=None, help=_PREEMPTIBLE_HELP),
         )
@@ -41,15 +55,15 @@ def order_options(command: F) -> F:
     return command
 
 
-_OVERLAP_HELP = f"When the last run is still alive: {', '.join(_OVERLAPS)}."
-_DELIVERY_HELP = "at_least_once, or at_most_once: what may have been done is never repeated."
-_EXCLUDED_HELP = "Fires while a --calendar is closed: skip, or next_open for one when it opens."
-_PREEMPTIBLE_HELP = "Whether its runs stop for a while when one of a higher class of priority finds no slot."
-_FAILURE_HELP = "Behind a run with the same --ordering-key that gave up: block, or continue."
+_OVERLAP_HELP = f"What a fire does while an earlier run is alive: {', '.join(_OVERLAPS)}."
+_DELIVERY_HELP = "at_least_once, or at_most_once: an attempt that may have had an effect is never repeated."
+_EXCLUDED_HELP = "Fires while a --calendar is closed: skip them, or next_open to run once when it opens."
+_PREEMPTIBLE_HELP = "Whether runs are suspended when a run of a higher priority class finds no slot."
+_FAILURE_HELP = "After a run with this --ordering-key used up its retries: block or continue later runs."
 
 
 def order_fields(flags: Mapping[str, Any]) -> dict[str, Any]:
-    """Keyword arguments for a job from these options; what was not said is None."""
+    """Return keyword arguments for a job from these options; None for each option that is not given."""
     return {
         "overlap": _one_of(_OVERLAPS, flags["overlap"], "--overlap"),
         "ordering_key": _key(flags["ordering_key"]),
@@ -66,7 +80,7 @@ def order_fields(flags: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def removed_fields(flags: Mapping[str, Any]) -> dict[str, None]:
-    """The fields of a job that `none` takes away."""
+    """Return null for each field of a job that the value `none` removes."""
     single = {"ordering_key": "orderingKey", "concurrency": "concurrency", "rate_limit": "rateLimit"}
     gone = [field for name, field in single.items() if flags[name] == NONE]
     gone += ["runsOn"] if flags["runs_on"] == (NONE,) else []
@@ -77,15 +91,16 @@ def removed_fields(flags: Mapping[str, Any]) -> dict[str, None]:
 
 
 def said(text: str | None) -> bool:
+    """True if an option has a value other than `none`."""
     return text is not None and text != NONE
 
 
 def whole(text: str, option: str, *, least: int = 1) -> int:
-    """A whole number of something."""
+    """Parse a whole number of at least `least`."""
     if not text.isascii() or not text.isdigit():
         raise click.UsageError(f"{option}: {text!r} is not a whole number")
     if int(text) < least:
-        raise click.UsageError(f"{option}: {text} is too small; at least {least}")
+        raise click.UsageError(f"{option}: {text} is too small; the minimum is {least}")
     return int(text)
 
 
@@ -101,7 +116,7 @@ def _one_of(known: Sequence[str], text: str | None, option: str) -> str | None:
 
 def _key(text: str | None) -> str | None:
     if text == "":
-        raise click.UsageError("--ordering-key is empty; name the thing whose runs go one after the other")
+        raise click.UsageError("--ordering-key is empty; give the key whose runs execute one after the other")
     return text if said(text) else None
 
 
@@ -132,7 +147,7 @@ def _rate(text: str | None) -> dict[str, Any] | None:
 
 
 def _length(text: str, option: str) -> str:
-    """`1m`; `m` alone is one of them."""
+    """Check a length of time such as `1m`. A unit alone, such as `m`, means one of it."""
     from timeball.domain import duration
     from timeball.domain.errors import Invalid
     from timeball.domain.instant import MILLISECOND
@@ -146,7 +161,7 @@ def _length(text: str, option: str) -> str:
 
 
 def _resources(flags: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What the options ask for, on top of what the job that is updated asks for; None: nothing."""
+    """Return the resources of these options, merged with those of the job that is updated; None if there are none."""
     asked: dict[str, Any] = dict(flags.get("resources") or {})
     for field, name, read in (("cpu", "cpu", _cpu), ("memoryMb", "memory", _memory), ("slots", "slots", _slots)):
         if said(flags[name]):
@@ -161,7 +176,7 @@ def _cpu(text: str) -> float:
         cpu = float(text)
     except ValueError:
         cpu = -1.0
-    if not 0 <= cpu <= 100_000:  # nan and inf, too
+    if not 0 <= cpu <= 100_000:  # also refuses nan and inf
         raise click.UsageError(f"--cpu {text!r} is not a number of CPUs, such as 0.5 or 4")
     return cpu
 

@@ -1,4 +1,4 @@
-"""Options that say which runs are meant, what to change of them, and whether to ask first."""
+"""Options that select runs and edit them, and the confirmation of changes."""
 
 from __future__ import annotations
 
@@ -25,13 +25,19 @@ _WHERE = ("fingerprint", "tag", "user_id", "task_id", "status", "origin")
 def narrowing(command: F) -> F:
     for option in reversed(
         (
-            click.option("--job", metavar="JOB", help="Only of this job: its name or id."),
-            click.option("--group", "fingerprint", metavar="FINGERPRINT", help="Only with this error."),
-            click.option("--tag", metavar="TAG", help="Only of jobs with this tag."),
-            click.option("--task-id", metavar="ID", help="Only of jobs that run this registered task."),
-            click.option("--user-id", metavar="USER", help="Only of this user's jobs."),
-            click.option("--from", "since", metavar="WHEN", help="Fired at or after: a time, or 24h ago."),
-            click.option("--to", "until", metavar="WHEN", help="Fired before: a time, or 1h ago."),
+            click.option("--job", metavar="JOB", help="Only runs of this job: its name or id."),
+            click.option(
+                "--group", "fingerprint", metavar="FINGERPRINT", help="Only runs with this error: a fingerprint."
+            ),
+            click.option("--tag", metavar="TAG", help="Only runs of jobs with this tag."),
+            click.option("--task-id", metavar="ID", help="Only runs of jobs with this registered task."),
+            click.option("--user-id", metavar="USER", help="Only runs of this user's jobs."),
+            click.option(
+                "--from", "since", metavar="WHEN", help="Only fire times from here on: a time, or 24h for 24 hours ago."
+            ),
+            click.option(
+                "--to", "until", metavar="WHEN", help="Only fire times before this: a time, or 1h for one hour ago."
+            ),
         )
     ):
         command = option(command)
@@ -39,7 +45,7 @@ def narrowing(command: F) -> F:
 
 
 def meant(session: CliSession, flags: Mapping[str, Any]) -> dict[str, Any]:
-    """Which runs the options above mean; empty: they say nothing."""
+    """Return the filters of these options; empty if no option is given."""
     from timeball.system import wall
 
     where = {name: flags[name] for name in _WHERE if flags.get(name)}
@@ -62,12 +68,12 @@ def editing(command: F) -> F:
     return command
 
 
-_PARAM_HELP = "Change a parameter of the new run; JSON, or else text; null takes it away. Repeatable."
+_PARAM_HELP = "Change a parameter of the new run; the value is JSON if valid, else text; null removes it. Repeatable."
 _EDIT_HELP = """Change parameters, task, timeout, grace or retry of the new run: '{"timeout": "1h"}'."""
 
 
 def edit_of(params: tuple[str, ...], edit: str | None) -> dict[str, Any] | None:
-    """What to change; None: nothing."""
+    """Return the changes of --edit and --param; None if there are none."""
     import msgspec
 
     changes: dict[str, Any] = {}
@@ -85,17 +91,18 @@ def edit_of(params: tuple[str, ...], edit: str | None) -> dict[str, Any] | None:
 
 
 def asks(*, yes: bool) -> bool:
-    """Whether somebody is there to be asked."""
+    """True if the command asks for confirmation: standard input is a terminal, and --yes is not given."""
     return not yes and sys.stdin.isatty()
 
 
 def counted(session: CliSession, count: int, what: str) -> None:
-    """The answer to a dry run."""
+    """Print the answer to a dry run."""
     click.echo(f"{count:,} {what}" if session.output.pretty else str(count))
 
 
 def summed_up(session: CliSession, verb: str, matched: int, changed: int, refused: list[Retried]) -> None:
-    """What came of many, and the first reasons why some are as they were. Exits with 1 if there are any."""
+    """Print the counts of an action on many runs, and the first reasons for skipped runs. Exit with 1 if runs were
+    skipped."""
     session.output.fields([("matched", matched), (verb, changed), ("skipped", matched - changed)])
     for item in refused[:10]:
         click.echo(f"  {item.run_id}: {printable(item.error.detail if item.error else '')}", err=True)

@@ -1,1 +1,1 @@
-"""What commands print."""
+"""The output of commands: tables, times, rules in words, and errors."""

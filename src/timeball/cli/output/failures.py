@@ -1,4 +1,4 @@
-"""What went wrong, in one sentence, and the exit code that says so to a script."""
+"""Error messages, and the exit codes that report them to scripts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RUN_FAILED: Final = 1
 LIMIT: Final = 7
 OTHER: Final = 8
 CONFIGURATION: Final = 78
-"""`EX_CONFIG` of sysexits: a supervisor that restarts the command gets the same answer."""
+"""`EX_CONFIG` of sysexits: if a supervisor restarts the command, it fails in the same way."""
 TIMED_OUT: Final = 124
 INTERRUPTED: Final = 130
 
@@ -36,17 +36,17 @@ _CODES: Final[dict[str, int]] = {
 EXIT_CODES: Final = """\
 \b
 Exit codes:
-    0  done
-    1  the run did not succeed, the ledger does not add up, or not all jobs could be applied
-    2  wrong usage, or a value that Timeball does not accept
-    3  the server cannot be reached, or not now
-    4  no such job, run, task or key
-    5  no key, an unknown one, or one without the permission
-    6  the state of things does not allow it
+    0  success
+    1  a run did not succeed, the ledger does not add up, or not all jobs could be applied
+    2  wrong usage, or an invalid value
+    3  the server cannot be reached, or is not available at the moment
+    4  the job, run, task or key does not exist
+    5  the API key is missing, unknown, or without the permission
+    6  the state of the job or run does not allow the request
     7  a limit was reached
-    8  anything else that went wrong
+    8  any other error
    78  the wall clock is too far from the store's time to start
-  124  waited long enough
+  124  timeout while waiting for a run
   130  interrupted
 """
 
@@ -56,7 +56,7 @@ def exit_code(error: TimeballError) -> int:
 
 
 def tell(error: TimeballError) -> None:
-    """One sentence on stderr; every further wrong value on a line of its own."""
+    """Print an error on stderr: one sentence, and a line for each further invalid value."""
     problems = error.problems if isinstance(error, Invalid) else ()
     told = len(problems) == 1 and problems[0].detail == error.detail
     pointer = problems[0].pointer if told else ""
@@ -66,8 +66,8 @@ def tell(error: TimeballError) -> None:
             click.echo(f"  {problem.pointer or '/'}: {printable(problem.detail)}", err=True)
     if isinstance(error, errors.Unauthorized):
         click.echo(
-            "  Name a file with a key: --token-file or TIMEBALL_TOKEN_FILE. The first key is in admin.key, in the"
-            " server's data folder.",
+            "  Give a file with an API key: --token-file or TIMEBALL_TOKEN_FILE. The first key is in admin.key, in the"
+            " data folder of the server.",
             err=True,
         )
 
@@ -78,5 +78,5 @@ def say(sentence: str) -> None:
 
 
 def printable(text: str) -> str:
-    """Text from elsewhere must not steer the terminal."""
+    """Replace control characters, so that text from a server or a file cannot control the terminal."""
     return "".join(character if character.isprintable() or character == "\n" else "\ufffd" for character in text)

@@ -1,4 +1,4 @@
-"""What a command prints: a table for people on a terminal, tab-separated text in a pipe, JSON for programs."""
+"""The three forms of output: a table on a terminal, tab-separated text in a pipe, JSON for programs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _COLOURS = {
     "late": "yellow",
     "caught_up": "yellow",
 }
-"""Of words in a table: the statuses of runs, and the words of jobs and of the ledger."""
+"""Colours of words in a table: the statuses of runs and jobs, and the verdicts of the ledger."""
 
 
 class Column(NamedTuple, Generic[T]):
@@ -48,7 +48,7 @@ class Column(NamedTuple, Generic[T]):
 
 
 class Output:
-    """Knows where it prints to. In a pipe nothing is coloured, boxed, shortened or relative."""
+    """Prints in one form. The plain form has no colours, boxes, shortened values or relative times."""
 
     def __init__(self, form: Form | None) -> None:
         self.form: Form = form or ("table" if sys.stdout.isatty() else "plain")
@@ -58,8 +58,8 @@ class Output:
         return self.form == "table"
 
     def json(self, body: bytes) -> None:
-        """An answer of the API as it came; indented, if a person reads it."""
-        if not body:  # 204: there is nothing to tell
+        """Print an answer of the API as it is, indented on a terminal."""
+        if not body:  # status 204, no content
             return
         import msgspec
 
@@ -67,7 +67,7 @@ class Output:
         click.echo(shown.decode())
 
     def done(self, ident: str, sentence: str) -> None:
-        """Something was done: a sentence for people, the id alone for scripts."""
+        """Report success: a sentence on a terminal, only the id in a pipe."""
         click.echo(printable(sentence) if self.pretty else ident)
 
     def table(self, columns: Sequence[Column[T]], items: Iterable[T], *, nothing: str) -> None:
@@ -75,7 +75,7 @@ class Output:
             self._pretty_table(columns, list(items), nothing)
             return
         lines = ("\t".join(plain(column.of(item)) for column in columns) for item in items)
-        first = next(lines, None)  # before anything is printed: fetching it may fail
+        first = next(lines, None)  # requested before the header is printed, because it may fail
         click.echo("\t".join(column.title.upper() for column in columns))
         if first is not None:
             click.echo(first)
@@ -83,7 +83,7 @@ class Output:
             click.echo(line)
 
     def fields(self, pairs: Iterable[tuple[str, Value]]) -> None:
-        """Name and value, one a line; what has no value is left out."""
+        """Print names and values, one per line. Names without a value are left out."""
         known = [(name, value) for name, value in pairs if value not in (None, "", [], ())]
         if not self.pretty:
             for name, value in known:

@@ -1,4 +1,4 @@
-"""The rules of jobs, and what runs wait for, in words."""
+"""The rules of jobs, and what blocked runs wait for, in words."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ if TYPE_CHECKING:
 _HOLDS: Final = {"overlap": "an earlier run (overlap)", "turn": "its turn"}
 _GATES: Final = {"limit": "the limit of", "rate": "the rate of", "host": "host"}
 _OVERLAPS: Final = {
-    "allow": "runs side by side",
+    "allow": "runs may overlap",
     "skip": "a fire is skipped while a run is alive",
     "queue": "a fire waits while a run is alive",
     "queue_one": "one fire waits while a run is alive, more are skipped",
-    "cancel_previous": "a fire cancels the run that is alive",
-    "terminate_previous": "a fire kills the run that is alive",
+    "cancel_previous": "a fire cancels the live run",
+    "terminate_previous": "a fire kills the live run",
 }
 
 
 def of_job(job: Job) -> list[tuple[str, str | None]]:
-    """The rules of order that a job uses, one a line."""
+    """Return the rules that a job uses, as lines for `jobs show`."""
     meaning = _OVERLAPS.get(job.overlap)
     return [
         ("overlap", f"{job.overlap}: {meaning}" if meaning else job.overlap),
@@ -32,8 +32,11 @@ def of_job(job: Job) -> list[tuple[str, str | None]]:
         ("takes", _resources(job.resources)),
         ("runs on", None if not job.runs_on else f"workers with {' and '.join(job.runs_on)}"),
         ("calendars", _calendars(job)),
-        ("preemptible", "makes room for runs of a higher class" if job.preemptible else None),
-        ("delivery", None if job.delivery == "at_least_once" else "at most once: never repeated once it has started"),
+        ("preemptible", "its runs give their slots to runs of a higher priority class" if job.preemptible else None),
+        (
+            "delivery",
+            None if job.delivery == "at_least_once" else "at most once: a run is never repeated after it has started",
+        ),
     ]
 
 
@@ -45,7 +48,7 @@ def _calendars(job: Job) -> str | None:
 
 
 def waits_for(holds: Sequence[str]) -> str:
-    """What a blocked run waits for: "its turn and the limit of db"."""
+    """Return what a blocked run waits for: "its turn and the limit of db"."""
     return " and ".join(_hold(hold) for hold in holds)
 
 
@@ -58,19 +61,21 @@ def _on_failure(job: Job) -> str | None:
     if job.ordering_key is None:
         return None
     if job.on_failure == "block":
-        return "block: later runs wait until a run that gave up is retried or discarded"
-    return "continue: the next run goes on"
+        return "block: after a run used up its retries, later runs wait until it is retried or discarded"
+    return "continue: after a run used up its retries, the next run starts"
 
 
 def _concurrency(rule: Mapping[str, Any] | None) -> str | None:
-    return None if rule is None else f"at most {rule.get('limit')} at once with key {rule.get('key')}"
+    return None if rule is None else f"at most {rule.get('limit')} runs at the same time with key {rule.get('key')}"
 
 
 def _rate(rule: Mapping[str, Any] | None) -> str | None:
     if rule is None:
         return None
     limit = rule.get("limit")
-    return f"{limit} in {rule.get('per', '1s')}, {rule.get('burst') or limit} at once, with key {rule.get('key')}"
+    return (
+        f"{limit} starts in {rule.get('per', '1s')}, {rule.get('burst') or limit} at once, with key {rule.get('key')}"
+    )
 
 
 def _resources(rule: Mapping[str, Any] | None) -> str | None:

@@ -1,4 +1,4 @@
-"""Moments as people say them and as they like to read them."""
+"""Times in the formats that users write and read."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from timeball.domain.text import english
 
 
 def when(text: str, now: Micros, *, past: bool = False) -> str:
-    """`2026-03-01T02:00:00Z`, `2026-03-01` (midnight UTC), `now`, or a distance such as `15m`: RFC 3339.
+    """Convert `2026-03-01T02:00:00Z`, `2026-03-01` (midnight UTC), `now`, or a length of time such as `15m` to RFC
+    3339.
 
-    A distance goes ahead from now, or back with `past` or a minus sign.
+    A length of time is added to now. With `past` or a minus sign, it is subtracted from now.
     """
     text = text.strip()
     if text == "now":
@@ -29,7 +30,7 @@ def when(text: str, now: Micros, *, past: bool = False) -> str:
 
 
 def relative(moment: datetime, now: Micros) -> str:
-    """`in 12 s`, `3 min ago`, `now`."""
+    """Return the distance of a time from now: `in 12 s`, `3 min ago`, `now`."""
     ahead = instant.of(moment) - now
     size = abs(ahead)
     if size < SECOND:

@@ -1,1 +1,1 @@
-"""Commands about runs."""
+"""Commands about runs and dead letters."""

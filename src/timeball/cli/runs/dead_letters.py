@@ -1,4 +1,4 @@
-"""`timeball dead`: the dead letters."""
+"""`timeball dead`: inspects, retries and discards dead letters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @click.group(cls=LazyGroup)
 def dead() -> None:
-    """Runs whose retries are exhausted, waiting for a person."""
+    """Inspect, retry and discard dead letters: runs that used up their retries."""
 
 
 @dead.command("list")
@@ -43,10 +43,17 @@ def list_dead(session: CliSession, *, limit: int, everything: bool, **flags: Any
 
 @dead.command("groups")
 @run_selection.narrowing
-@click.option("--limit", type=click.IntRange(1, 1000), default=50, show_default=True, metavar="N", help="How many.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 1000),
+    default=50,
+    show_default=True,
+    metavar="N",
+    help="Maximum number of groups.",
+)
 @connected
 def groups(session: CliSession, *, limit: int, **flags: Any) -> None:
-    """List dead letters by error, the most frequent first."""
+    """List dead letters grouped by error, the most frequent first."""
     from timeball.client.requests import dead_letters as requests
 
     where: Any = run_selection.meant(session, flags)
@@ -62,7 +69,7 @@ def groups(session: CliSession, *, limit: int, **flags: Any) -> None:
 @click.argument("run", metavar="RUN")
 @connected
 def show(session: CliSession, run: str) -> None:
-    """Show what a dead run was to do, and how it failed."""
+    """Show the spec and the error of a dead run."""
     import msgspec
 
     from timeball.client import exchange
@@ -98,14 +105,14 @@ def show(session: CliSession, run: str) -> None:
 
 
 def _letters(command: Any) -> Any:
-    """Which dead letters to do something with, and how to be careful."""
+    """Add the options that select dead letters for an action, and those for a dry run and for no confirmation."""
     for option in reversed(
         (
             click.argument("runs", nargs=-1, metavar="[RUN]..."),
             run_selection.narrowing,
-            click.option("--all", "everything", is_flag=True, help="All dead letters."),
-            click.option("--dry-run", is_flag=True, help="Only say how many there are."),
-            click.option("--yes", "-y", is_flag=True, help="Do not ask."),
+            click.option("--all", "everything", is_flag=True, help="Select all dead letters."),
+            click.option("--dry-run", is_flag=True, help="Only count the dead letters."),
+            click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation."),
         )
     ):
         command = option(command)
@@ -125,7 +132,7 @@ def retry(
     dry_run: bool,
     **flags: Any,
 ) -> None:
-    """Run dead letters again, as they were or edited.
+    """Retry dead letters, unchanged or edited.
 
     \b
     Examples:
@@ -154,7 +161,7 @@ def retry(
 @_letters
 @connected
 def discard(session: CliSession, runs: tuple[str, ...], *, dry_run: bool, **flags: Any) -> None:
-    """Take dead letters off the list. They stay in the history, and can be retried by their ids.
+    """Discard dead letters. They stay in the history, and can still be retried by their ids.
 
     \b
     Examples:
@@ -179,7 +186,9 @@ def discard(session: CliSession, runs: tuple[str, ...], *, dry_run: bool, **flag
 def _meant(session: CliSession, runs: tuple[str, ...], flags: dict[str, Any]) -> Any:
     where = run_selection.meant(session, flags)
     if (bool(runs) + bool(where) + flags["everything"]) != 1:
-        raise click.UsageError("say which: run ids, options such as --group or --job, or --all")
+        raise click.UsageError(
+            "select the dead letters in one way: run ids, options such as --group or --job, or --all"
+        )
     return {"everything": True} if flags["everything"] else where
 
 

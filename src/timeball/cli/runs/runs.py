@@ -1,4 +1,4 @@
-"""`timeball runs`."""
+"""`timeball runs`: shows, cancels, retries and replays runs."""
 
 from __future__ import annotations
 
@@ -22,23 +22,31 @@ _run = click.argument("run", metavar="RUN")
 
 
 def _status(command: Any) -> Any:
-    origin = click.option("--origin", metavar="ORIGIN", help="schedule, catch_up, manual, retry, replay, backfill.")
-    status = click.option("--status", metavar="STATUS", help="queued, running, retrying, succeeded, failed, dead, …")
+    origin = click.option(
+        "--origin",
+        metavar="ORIGIN",
+        help="Only runs of this origin: schedule, catch_up, manual, retry, replay, backfill.",
+    )
+    status = click.option(
+        "--status",
+        metavar="STATUS",
+        help="Only runs with this status: queued, running, retrying, succeeded, failed, dead, …",
+    )
     return status(origin(command))
 
 
 @click.group(cls=LazyGroup)
 def runs() -> None:
-    """Look at runs, wait for them, cancel, retry and replay them.
+    """Inspect, wait for, cancel, retry and replay runs.
 
-    RUN is a run's id (r_…), or a job's name or id: then the run of it that started last is meant.
+    RUN is the id of a run (r_…), or the name or the id of a job for its run that started last.
     """
 
 
 @runs.command("list")
 @_status
 @run_selection.narrowing
-@click.option("--archived", is_flag=True, help="Those that have left the store for the archive.")
+@click.option("--archived", is_flag=True, help="List the runs that are only in the archive.")
 @listing.limits
 @connected
 def list_runs(session: CliSession, *, archived: bool, limit: int, everything: bool, **flags: Any) -> None:
@@ -67,7 +75,7 @@ def list_runs(session: CliSession, *, archived: bool, limit: int, everything: bo
 @_run
 @connected
 def show(session: CliSession, run: str) -> None:
-    """Show a run: what became of it, and of every attempt."""
+    """Show a run and all its attempts."""
     from timeball.client.requests import runs as requests
 
     found = session.ask(requests.run(session.run_id(run)))
@@ -113,13 +121,13 @@ def show(session: CliSession, run: str) -> None:
 
 @runs.command("logs")
 @_run
-@click.option("--follow", "-f", is_flag=True, help="Go on until the run ends.")
-@click.option("--attempt", type=int, metavar="N", help="Only of this attempt.")
+@click.option("--follow", "-f", is_flag=True, help="Print new output until the run ends.")
+@click.option("--attempt", type=int, metavar="N", help="Only the output of this attempt.")
 @connected
 def logs(session: CliSession, run: str, *, follow: bool, attempt: int | None) -> None:
-    """Print what a run wrote, exactly as it wrote it.
+    """Print the output of a run, exactly as the run wrote it.
 
-    With --follow and -o json, every line is a JSON object of its own. A server that restarts is waited for.
+    With --follow and -o json, each line is a JSON object. --follow reconnects when a server restarts.
     """
     from timeball.client.requests import runs as requests
 
@@ -138,7 +146,7 @@ def logs(session: CliSession, run: str, *, follow: bool, attempt: int | None) ->
 @_run
 @connected
 def cancel(session: CliSession, run: str) -> None:
-    """Cancel a run. One that is running is stopped with everything it started; it ends as cancelled."""
+    """Cancel a run. A running one is stopped with all processes that it started. The run ends as cancelled."""
     from timeball.client.requests import runs as requests
 
     run_id = session.run_id(run)
@@ -150,10 +158,10 @@ def cancel(session: CliSession, run: str) -> None:
 @runs.command("retry")
 @_run
 @run_selection.editing
-@click.option("--wait", is_flag=True, help="Wait until it ends; exit with 1 unless it succeeds.")
+@click.option("--wait", is_flag=True, help="Wait until the new run ends; exit with 1 unless it succeeds.")
 @connected
 def retry(session: CliSession, run: str, *, params: tuple[str, ...], edit: str | None, wait: bool) -> None:
-    """Run a failed, dead or cancelled run again, as it was or edited; one that waits for its next attempt, at once."""
+    """Retry a failed, dead or cancelled run, unchanged or edited. A run that waits for its retry starts at once."""
     from timeball.client.requests import runs as requests
 
     again = session.ask(requests.retry(session.run_id(run), run_selection.edit_of(params, edit)), wait=wait)
@@ -165,10 +173,10 @@ def retry(session: CliSession, run: str, *, params: tuple[str, ...], edit: str |
 @runs.command("replay")
 @_run
 @run_selection.editing
-@click.option("--wait", is_flag=True, help="Wait until it ends; exit with 1 unless it succeeds.")
+@click.option("--wait", is_flag=True, help="Wait until the new run ends; exit with 1 unless it succeeds.")
 @connected
 def replay(session: CliSession, run: str, *, params: tuple[str, ...], edit: str | None, wait: bool) -> None:
-    """Run a run that has ended once more, whatever its end was: by what its job says now, or edited."""
+    """Run a finished run once more, whatever its status: with the current spec of its job, or edited."""
     from timeball.client.requests import runs as requests
 
     again = session.ask(requests.replay(session.run_id(run), run_selection.edit_of(params, edit)), wait=wait)
@@ -181,10 +189,10 @@ def replay(session: CliSession, run: str, *, params: tuple[str, ...], edit: str 
 @click.argument("action", type=click.Choice(["cancel", "retry", "replay"]))
 @_status
 @run_selection.narrowing
-@click.option("--all", "everything", is_flag=True, help="Everything that can be, whatever it is of.")
+@click.option("--all", "everything", is_flag=True, help="Select all runs that the action applies to.")
 @run_selection.editing
-@click.option("--dry-run", is_flag=True, help="Only say how many there are.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--dry-run", is_flag=True, help="Only count the runs.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @connected
 def bulk(
     session: CliSession,
@@ -197,7 +205,7 @@ def bulk(
     yes: bool,
     **flags: Any,
 ) -> None:
-    """Cancel, retry or replay all runs that are meant, however many, oldest first.
+    """Cancel, retry or replay all runs that the options select, oldest first.
 
     \b
     Examples:
@@ -209,7 +217,7 @@ def bulk(
 
     where: Any = run_selection.meant(session, flags)
     if bool(where) == everything:
-        raise click.UsageError("say which: options such as --status or --job, or --all")
+        raise click.UsageError("select the runs: either options such as --status or --job, or --all")
     if everything:
         where = {"everything": True}
     changes = run_selection.edit_of(params, edit)
@@ -232,10 +240,10 @@ _DONE = {"cancel": "cancelled", "retry": "retried", "replay": "replayed"}
 
 @runs.command("wait")
 @_run
-@click.option("--timeout", type=float, metavar="SECONDS", help="Give up after this long, with exit code 124.")
+@click.option("--timeout", type=float, metavar="SECONDS", help="Stop waiting after this time, with exit code 124.")
 @connected
 def wait(session: CliSession, run: str, *, timeout: float | None) -> None:
-    """Wait until a run ends. Exits with 0 if it succeeded, else with 1."""
+    """Wait until a run ends. Exits with 0 if it succeeded, otherwise with 1."""
     waiting.wait_and_exit(session, session.run_id(run), timeout)
 
 
@@ -256,7 +264,7 @@ def _write(text: bytes) -> None:
 
 
 def _being_cancelled(run: Run) -> str:
-    return " and asked to stop" if run.cancel_requested_at is not None and not run.done else ""
+    return " and has been asked to stop" if run.cancel_requested_at is not None and not run.done else ""
 
 
 def _times(count: int) -> str | None:
@@ -277,7 +285,7 @@ def took(run: Run) -> str:
 
 
 def why(run: Run) -> str | None:
-    """Why it waits, is being stopped, failed or did not run."""
+    """Return the reason why a run waits, is being stopped, failed or did not run."""
     if run.blocked_by:
         return f"waits for {rule_text.waits_for(run.blocked_by)}"
     if run.cancel_requested_at is not None and not run.done:

@@ -1,4 +1,4 @@
-"""`timeball migrate`: from one machine to a fleet."""
+"""`timeball migrate`: moves the embedded store to PostgreSQL."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from timeball.ports.store_transfer import Progress, Report, TransferResult
 
 ROWS_PER_LINE: Final = 500_000
-"""In a pipe: how many rows of a table are a line worth telling."""
+"""In a pipe, a line of progress is printed after this many rows of a table."""
 
 
 @click.command(short_help="Move everything from the embedded store to PostgreSQL.")
@@ -28,24 +28,24 @@ ROWS_PER_LINE: Final = 500_000
     first=("to", "to_file"),
     wording={
         "data_dir": Wording(
-            "The folder of the Timeball that is moved (TIMEBALL_DATA_DIR; default ~/.local/share/timeball)."
+            "The data folder of the store to move (TIMEBALL_DATA_DIR; default ~/.local/share/timeball)."
         ),
-        "store": Wording("The store that is moved, if it is not in the data folder: sqlite:///path (TIMEBALL_STORE)."),
+        "store": Wording("The store to move, if it is not in the data folder: sqlite:///path (TIMEBALL_STORE)."),
     },
 )
-@click.option("--dry-run", is_flag=True, help="Tell what would be moved, and whether it could be. Changes nothing.")
-@click.option("--take-back", is_flag=True, help="Let a store that was moved be used again, as it was.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask, with --take-back.")
+@click.option("--dry-run", is_flag=True, help="Show what would be moved, and whether it can be. Changes nothing.")
+@click.option("--take-back", is_flag=True, help="Reopen a store that was moved, in its state before the move.")
+@click.option("--yes", "-y", is_flag=True, help="With --take-back: do not ask for confirmation.")
 @output_option
 def migrate(*, dry_run: bool, take_back: bool, yes: bool, form: Form | None, **flags: Any) -> None:
     """Move everything from the embedded store to PostgreSQL: jobs, runs, history, logs and keys.
 
-    Stop Timeball first: nothing may change while it moves. What falls due meanwhile is caught up by the rules of each
-    job once a server runs on the new store, and what was running then goes on as after a crash. No fire is lost, and
-    none happens twice.
+    Stop Timeball first: the store must not change during the move. When a server starts on the new store, the catch-up
+    rule of each job decides about the fires that were due during the move, and interrupted runs are handled as after a
+    crash. No fire is lost, and none is run twice.
 
-    It is all or nothing: interrupted at any moment, it can be started again. Afterwards the old store refuses to be
-    used, because both would fire every job.
+    The move is atomic: after an interruption, start it again. Afterwards the old store cannot be opened, because both
+    stores would fire every job.
 
     \b
     Examples:
@@ -54,16 +54,16 @@ def migrate(*, dry_run: bool, take_back: bool, yes: bool, form: Form | None, **f
       timeball migrate --take-back
     """
     if take_back == (flags["to"] is not None or flags["to_file"] is not None):
-        raise click.UsageError("say where to with --to, or --take-back")
+        raise click.UsageError("give either --to or --take-back")
     settings = config.migrate(flags)
     output = Output(form)
     from timeball import bootstrap
 
     if take_back:
         if not yes:
-            click.confirm(f"Nobody uses the new store of {settings.source} any more?", abort=True)
+            click.confirm(f"Is the new store of {settings.source} no longer in use?", abort=True)
         bootstrap.take_back(settings)
-        output.done(str(settings.source), f"{settings.source} can be used again, as it was when it was moved.")
+        output.done(str(settings.source), f"{settings.source} can be used again, in its state before the move.")
         return
     if dry_run:
         _tell(output, bootstrap.rehearse_migrate(settings), settings, dry_run=True)
@@ -75,7 +75,7 @@ def migrate(*, dry_run: bool, take_back: bool, yes: bool, form: Form | None, **f
 
 @contextlib.contextmanager
 def _shown(output: Output) -> Iterator[Report]:
-    """How far it is: bars on a terminal, a line now and then elsewhere. On stderr, apart from what came of it."""
+    """Show the progress on stderr, apart from the result: bars on a terminal, lines in a pipe."""
     if not output.pretty:
         yield _Lines()
         return
@@ -97,7 +97,7 @@ def _shown(output: Output) -> Iterator[Report]:
 
 
 class _Lines:
-    """A line for each table, more for large ones, and one for whatever else takes a while."""
+    """Prints a line for each table, more for large tables, and one for each other step."""
 
     def __init__(self) -> None:
         self._told = 0
@@ -122,13 +122,14 @@ def _tell(output: Output, move: TransferResult, settings: config.MigrateConfig, 
     columns: list[Column[tuple[str, int]]] = [Column("table", lambda row: row[0]), Column("rows", lambda row: row[1])]
     if not move.was_complete:
         rows = [(table, count) for table, count in move.rows.items() if count or not output.pretty]
-        output.table(columns, rows, nothing="There is nothing in it.")
+        output.table(columns, rows, nothing="The store is empty.")
     click.echo("", err=True)
     click.echo(_headline(move, dry_run=dry_run), err=True)
     if abs(move.ahead) >= SECOND:
         side = "ahead of" if move.ahead > 0 else "behind"
         click.echo(
-            f"PostgreSQL's clock is {english.about(abs(move.ahead))} {side} this machine's; fire times go by it.",
+            f"The clock of PostgreSQL is {english.about(abs(move.ahead))} {side} the clock of this machine; fire times"
+            " use the clock of PostgreSQL.",
             err=True,
         )
     for step in next_steps:
@@ -137,21 +138,21 @@ def _tell(output: Output, move: TransferResult, settings: config.MigrateConfig, 
 
 def _headline(move: TransferResult, *, dry_run: bool) -> str:
     if move.was_complete:
-        return f"Everything had arrived in {move.target} before this was asked; the old store knows that now."
+        return f"An earlier move to {move.target} was complete already; the old store is now marked as moved."
     count = english.counted(sum(move.rows.values()), "row")
     if dry_run:
-        return f"{count} would go from {move.source} to {move.target}. Nothing was changed."
-    return f"{count} went from {move.source} to {move.target}, and were counted there. The old store is closed."
+        return f"{count} would be moved from {move.source} to {move.target}. Nothing was changed."
+    return f"Moved {count} from {move.source} to {move.target}, and counted them there. The old store is closed."
 
 
 def _next_steps(move: TransferResult, settings: config.MigrateConfig, *, dry_run: bool) -> list[str]:
     if dry_run:
-        return [f"first stop process {move.held_by}, which uses it now"] if move.held_by else []
+        return [f"first stop process {move.held_by}, which uses the store"] if move.held_by else []
     import shlex
 
     options = ["--store", move.target, "--data-dir", str(settings.data_dir)]
     if settings.target_objects is not None:
-        place, query, _ = settings.target_objects.partition("?")  # behind which there may be a secret
+        place, query, _ = settings.target_objects.partition("?")  # the query may contain a secret
         options += ["--objects", f"{place}?…" if query else place]
     store = shlex.join(options)
     steps = [

@@ -1,4 +1,4 @@
-"""`up`, `server`, `worker`: the commands that stay."""
+"""`up`, `server` and `worker`: the commands that run until they are stopped."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from timeball.cli.setting_options import Wording, setting_options
 @click.command()
 @setting_options("up")
 def up(**flags: Any) -> None:
-    """Start a server and a worker in one process, here.
+    """Start a server and a worker in one process.
 
-    Everything it keeps is in one folder, on an embedded database, unless --store names another. The first start
-    generates an admin key into that folder; the commands on this machine find it by themselves. Stop it with Ctrl-C.
+    All data is stored in one folder, in an embedded database, unless --store names another database. The first start
+    creates an admin key in that folder, and commands on this machine use it automatically. Ctrl-C stops the process.
 
     \b
     Examples:
@@ -26,7 +26,7 @@ def up(**flags: Any) -> None:
       timeball up --tasks myapp.jobs
     """
     settings = config.up(flags)
-    with as_if_missing("rich"):  # structlog would import it, for tracebacks that are not printed here
+    with as_if_missing("rich"):  # structlog would import it for tracebacks, which are not printed here
         from timeball import bootstrap
 
     raise SystemExit(bootstrap.run_up(settings))
@@ -35,10 +35,10 @@ def up(**flags: Any) -> None:
 @click.command()
 @setting_options("server", first=("store", "store_direct", "read_store"))
 def server(**flags: Any) -> None:
-    """Start a server: the API and the loops that schedule.
+    """Start a server: the REST API and the scheduling loops.
 
-    Start as many as you like on one PostgreSQL; all of them are active. Workers are started apart and need to know
-    only the servers' addresses.
+    Any number of servers can use one PostgreSQL database, and all of them are active. Workers are started separately
+    and need only the addresses of the servers.
 
     \b
     Examples:
@@ -46,25 +46,26 @@ def server(**flags: Any) -> None:
       timeball server --data-dir /var/lib/timeball
     """
     settings = config.server(flags)
-    with as_if_missing("rich"):  # structlog would import it, for tracebacks that are not printed here
+    with as_if_missing("rich"):  # structlog would import it for tracebacks, which are not printed here
         from timeball import bootstrap
 
     raise SystemExit(bootstrap.run_server(settings))
 
 
-@click.command(short_help="Start a worker: it pulls runs and executes them.")
+@click.command(short_help="Start a worker, which pulls runs and executes them.")
 @setting_options(
     "worker",
     first=("url", "token_file", "token", "ca", "slots", "cpu", "memory", "labels", "dedicated", "kinds"),
     wording={
         "token_file": Wording("A file with a worker key (TIMEBALL_TOKEN_FILE)."),
-        "token": Wording("The key itself; others can read it here (TIMEBALL_TOKEN)."),
+        "token": Wording("The worker key; other users can see it in the list of processes (TIMEBALL_TOKEN)."),
     },
 )
 def worker(**flags: Any) -> None:
-    """Start a worker: it pulls runs from the servers, executes them and reports. It opens no port.
+    """Start a worker. It pulls runs from the servers, executes them and reports the results. It opens no port.
 
-    SIGTERM drains it: it takes nothing new, finishes what it has within --drain and hands back the rest.
+    On SIGTERM the worker drains: it accepts no new runs, waits up to --drain for its runs to finish, and releases the
+    others to other workers.
 
     \b
     Examples:
@@ -74,7 +75,7 @@ def worker(**flags: Any) -> None:
       timeball worker --server http://a:1300 --kinds http,python
     """
     settings = config.worker(flags)
-    with as_if_missing("rich"):  # structlog would import it, for tracebacks that are not printed here
+    with as_if_missing("rich"):  # structlog would import it for tracebacks, which are not printed here
         from timeball import bootstrap
 
     raise SystemExit(bootstrap.run_worker(settings))

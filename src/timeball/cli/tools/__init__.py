@@ -1,1 +1,1 @@
-"""Commands for operators."""
+"""Commands for operators: keys, the clock, benchmarks and chaos tests."""

@@ -1,4 +1,4 @@
-"""`timeball bench`: how fast is this installation?"""
+"""`timeball bench`: measures the speed of an installation."""
 
 from __future__ import annotations
 
@@ -18,28 +18,27 @@ JOBS: Final = 5_000
 MAX_JOBS: Final = 100_000
 
 
-@click.command(short_help="Measure how fast this installation is.")
+@click.command(short_help="Measure the speed of this installation.")
 @click.option(
     "--jobs",
     type=click.IntRange(1, MAX_JOBS),
     default=JOBS,
     show_default=True,
     metavar="N",
-    help="How many jobs to submit at once.",
+    help="Number of jobs to submit in batches.",
 )
-@click.option("--yes", "-y", is_flag=True, help="Do not ask, also if the server is on another machine.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation if the server is on another machine.")
 @connected
 def bench(session: CliSession, *, jobs: int, yes: bool) -> None:
-    """Measure how fast this installation is: the server, its database and the workers, as they are now.
+    """Measure the speed of this installation: the server, its database and the workers, in their current state.
 
-    Submits jobs that do nothing and looks at how they fare: 50 one by one, then --jobs of them in batches, then 200
-    that are due one after the other within 5 s. Every worker can run them; nothing has to be registered for it. What
-    else the installation does meanwhile counts, too. The jobs stay in the history like any others; they are called
-    timeball-bench.
+    Submits jobs that do nothing: 50 one by one, then --jobs of them in batches, then 200 that are due one after the
+    other within 5 s. Every worker can execute them without registration. Other load on the installation during the
+    measurement affects the results. The jobs have the name timeball-bench, and stay in the history like all others.
 
-    Prints how long a single job takes to be accepted and to be picked up, how many jobs per second are accepted, and
-    how many go the whole way from submission to a durable result; and how late jobs start. Exits with 1 if a job did
-    not succeed.
+    Prints the time until a single job is accepted and until it is picked up, the number of jobs per second that are
+    accepted and that are completed, from submission to a durable result, and the lateness of starts. Exits with 1 if a
+    job did not succeed.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""`timeball chaos`: does every promise hold when things break?"""
+"""`timeball chaos`: breaks a fleet and checks the promises."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _kinds(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
     kinds = tuple(dict.fromkeys(word.strip() for word in value.split(",") if word.strip()))
     for kind in kinds:
         if kind not in KINDS:
-            raise click.BadParameter(f"{kind!r} is no fault; use some of {','.join(KINDS)}")
+            raise click.BadParameter(f"{kind!r} is not a fault; use one or more of {','.join(KINDS)}")
     return kinds
 
 
@@ -35,52 +35,59 @@ def _kinds(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
     default=2.0,
     show_default=True,
     metavar="N",
-    help="How long jobs are submitted and things are broken.",
+    help="Minutes during which jobs are submitted and faults are injected.",
 )
-@click.option("--seed", type=int, metavar="N", help="The same seed breaks the same things at the same time.")
+@click.option(
+    "--seed", type=int, metavar="N", help="Seed of the faults; the same seed gives the same faults at the same times."
+)
 @click.option(
     "--jobs",
     type=click.IntRange(1, 5_000),
     default=100,
     show_default=True,
     metavar="N",
-    help="Fires per second: two thirds of jobs that repeat every second, one third of new jobs.",
+    help="Fires per second: two thirds from jobs that repeat every second, one third from new jobs.",
 )
 @click.option(
-    "--servers", type=click.IntRange(1, MOST), default=3, show_default=True, metavar="N", help="In the fleet."
+    "--servers", type=click.IntRange(1, MOST), default=3, show_default=True, metavar="N", help="Servers in the fleet."
 )
 @click.option(
-    "--workers", type=click.IntRange(1, MOST), default=4, show_default=True, metavar="N", help="In the fleet."
+    "--workers", type=click.IntRange(1, MOST), default=4, show_default=True, metavar="N", help="Workers in the fleet."
 )
 @click.option(
     "--faults",
     callback=_kinds,
     metavar="KIND[,KIND…]",
-    help="Some of kill, pause, cut, hang, delay, restart; all of them by default; or none.",
+    help="Faults to inject: one or more of kill, pause, cut, hang, delay, restart, or none (default: all).",
 )
 @click.option(
     "--every", type=click.FloatRange(0.1), default=2.0, show_default=True, metavar="S", help="Seconds between faults."
 )
-@click.option("--store", metavar="DSN", help="An empty PostgreSQL database for the fleet; one is started by default.")
-@click.option("--plant", type=click.Choice(list(BUGS)), help="Put this bug into the fleet, to see it found.")
-@click.option("--url", metavar="URL[,URL…]", help="Do not start a fleet: judge the one that is there.")
-@click.option("--token-file", metavar="PATH", help="A file with the key to use with --url (TIMEBALL_TOKEN_FILE).")
-@click.option("--token", "--key", metavar="KEY", help="The key itself; others can read it here (TIMEBALL_TOKEN).")
-@click.option("--break", "command", metavar="COMMAND", help="With --url: what sh runs for every fault, to cause it.")
-@click.option("--keep", metavar="FOLDER", help="Keep the logs and everything that was judged in this folder.")
+@click.option("--store", metavar="DSN", help="An empty PostgreSQL database for the fleet (default: start one).")
+@click.option("--plant", type=click.Choice(list(BUGS)), help="Plant this bug in the fleet, to check that it is found.")
+@click.option("--url", metavar="URL[,URL…]", help="Check an existing fleet instead of starting one.")
+@click.option("--token-file", metavar="PATH", help="With --url: a file with the API key (TIMEBALL_TOKEN_FILE).")
+@click.option(
+    "--token",
+    "--key",
+    metavar="KEY",
+    help="With --url: the API key; other users can see it in the list of processes (TIMEBALL_TOKEN).",
+)
+@click.option("--break", "command", metavar="COMMAND", help="With --url: a command that sh runs to cause each fault.")
+@click.option("--keep", metavar="FOLDER", help="Keep the logs and all data that was checked in this folder.")
 @output_option
 def chaos(*, form: Form | None, minutes: float, seed: int | None, **given: Any) -> None:
     """Break a fleet on purpose, and check that every promise held.
 
-    Starts servers and workers as real processes on a PostgreSQL of their own, submits a known load of jobs that write
-    down themselves when they run, and meanwhile kills (-9) and pauses servers and workers, cuts, silences (hang) and
-    delays their connections, and restarts the database. Then it waits until everything is quiet and compares what was
-    promised, what the jobs wrote down and what the ledger says. Nothing of it is left afterwards.
+    Starts servers and workers as real processes on their own PostgreSQL, and submits a known load of jobs that record
+    their own executions. At the same time it kills (-9) and pauses servers and workers, cuts, silences (hang) and
+    delays their connections, and restarts the database. Then it waits until all runs have ended, and compares the
+    accepted jobs, the records of the jobs and the ledger. It removes everything that it started.
 
-    With --url it submits its load to a fleet that is there, and judges the ledger; nothing is broken unless --break
-    says how. The jobs stay in the history; they are called timeball-chaos and do nothing.
+    With --url it submits its load to an existing fleet and checks the ledger; it injects no faults without --break.
+    The jobs have the name timeball-chaos, do nothing, and stay in the history.
 
-    Exits with 1 if a fire was lost, early, doubled or got stuck.
+    Exits with 1 if a fire was lost, early, run twice or stuck.
 
     \b
     Examples:
@@ -114,14 +121,14 @@ def _settings(seconds: float, seed: int, given: dict[str, Any]) -> Settings:
     kinds, store, plant = given["faults"], given["store"], given["plant"]
     if url is None:
         if command is not None or token is not None or token_file is not None:
-            raise click.UsageError("--break and --token-file need --url; without it, chaos breaks a fleet of its own")
+            raise click.UsageError("--break and --token-file need --url; without --url, chaos starts its own fleet")
         if store is not None and kinds is not None and "restart" in kinds:
-            raise click.UsageError("chaos restarts only a database that it started itself; leave --store or restart")
+            raise click.UsageError("chaos restarts only a database that it started; leave out --store or restart")
         if kinds is None:
             kinds = KINDS if store is None else tuple(kind for kind in KINDS if kind != "restart")
     else:
         if store is not None or plant is not None or kinds is not None:
-            raise click.UsageError("--store, --plant and --faults are for a fleet that chaos starts; leave --url")
+            raise click.UsageError("--store, --plant and --faults are for a fleet that chaos starts; leave out --url")
         settings = config.client({"url": url, "token": token, "token_file": token_file})
         url, token = ",".join(settings.servers), settings.token
         kinds = () if command is None else ("command",)
@@ -156,7 +163,7 @@ def _run(settings: Settings, output: Output) -> Outcome:
 
 
 class _Lines:
-    """Progress in a pipe: plain lines, beside what is printed in the end."""
+    """Progress in a pipe: plain lines on stderr, apart from the result."""
 
     def stage(self, text: str) -> None:
         click.echo(text, err=True)
@@ -166,7 +173,7 @@ class _Lines:
 
 
 class _Status:
-    """Progress on a terminal: one line that changes, and the faults above it."""
+    """Progress on a terminal: one line that is updated, and the faults above it."""
 
     def __init__(self, status: Any) -> None:
         self._status = status

@@ -1,4 +1,4 @@
-"""`timeball clock`."""
+"""`timeball clock`: shows the store's time, and accepts the wall clock after a step."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def clock() -> None:
 def show(session: CliSession) -> None:
     """Show the store's time, the wall clock, and whether planning is held.
 
-    Planning of an embedded store is held when the wall clock steps ahead by more than an hour, until it has agreed with
-    the machine's steady clock for 60 s or is accepted.
+    Planning of an embedded store is held when the wall clock steps ahead by more than an hour. The hold ends when the
+    wall clock has agreed with the steady clock of the machine for 60 s, or when it is accepted.
     """
     from timeball.client.requests import workers as requests
 
@@ -38,7 +38,7 @@ def show(session: CliSession) -> None:
 def accept(session: CliSession) -> None:
     """Accept the wall clock: planning resumes at once, and leases and timers move with the step.
 
-    It never sets the store's time back. For that, restart the server with --accept-clock.
+    This command never sets the store's time back. For that, restart the server with --accept-clock.
     """
     from timeball.client.requests import workers as requests
 

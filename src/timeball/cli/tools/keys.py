@@ -1,4 +1,4 @@
-"""`timeball keys`."""
+"""`timeball keys`: creates, lists and revokes API keys."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def keys() -> None:
 
 
 @keys.command("create")
-@click.option("--role", type=click.Choice(["worker", "admin"]), required=True, help="What the key is for.")
-@click.option("--name", default="", metavar="NAME", help="To recognise it by.")
+@click.option("--role", type=click.Choice(["worker", "admin"]), required=True, help="The role of the key.")
+@click.option("--name", default="", metavar="NAME", help="A name for the key, for lists.")
 @connected
 def create(session: CliSession, *, role: str, name: str) -> None:
-    """Create a key and print it: this once, Timeball does not keep it.
+    """Create a key and print it. Timeball stores only its digest, so it cannot be printed again.
 
     \b
     Examples:
@@ -39,13 +39,13 @@ def create(session: CliSession, *, role: str, name: str) -> None:
         return
     click.echo(key.key)
     if session.output.pretty:
-        click.echo(f"Keep this {role} key: it is not shown again. Its id, to revoke it, is {key.key_id}.", err=True)
+        click.echo(f"Store this {role} key: it is not shown again. To revoke it, use its id, {key.key_id}.", err=True)
 
 
 @keys.command("list")
 @connected
 def list_keys(session: CliSession) -> None:
-    """List keys; their secrets are kept nowhere."""
+    """List keys, without their secrets."""
     from timeball.client.requests import registry as requests
 
     answer = session.ask(requests.keys())
@@ -57,7 +57,7 @@ def list_keys(session: CliSession) -> None:
 @click.argument("key_id", metavar="KEY_ID")
 @connected
 def revoke(session: CliSession, key_id: str) -> None:
-    """Make a key worthless, from now on."""
+    """Revoke a key. This takes effect at once on the server, and within 3 seconds on other servers."""
     from timeball.client.requests import registry as requests
 
     if session.ask(requests.revoke_key(key_id)) is not None:

@@ -1,6 +1,7 @@
-"""How fast an installation is, seen through its API: what `timeball bench` does.
+"""The measurements of `timeball bench`, made through the API of an installation.
 
-Rates and lateness come from the server's own times, so that neither the way there nor this machine's clock counts.
+The completion rate and the lateness use the times of the server, so that neither the network nor the clock of this
+machine affects them.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ ONE_BY_ONE: Final = 50
 SPREAD: Final = 200
 SPREAD_SECONDS: Final = 5
 LEAD: Final = 2
-"""Seconds from the submission of jobs that are spread until the first of them is due."""
+"""Seconds between the submission of the spread jobs and the first fire."""
 PROGRESS_TIMEOUT: Final = 60.0
-"""Seconds that jobs may take without another one ending."""
+"""Maximum number of seconds without the end of another job."""
 PAGE: Final = 1_000
 
 NAME: Final = "timeball-bench"
@@ -42,36 +43,38 @@ _JOB: Final[JobOptions] = {"name": NAME, **_TASK}
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What was found out. Times in milliseconds, rates in jobs per second."""
+    """The results. Times are in milliseconds, rates in jobs per second."""
 
     accepted_after: list[float]
-    """Until a job that was submitted alone was durable and answered."""
+    """Time until a job that was submitted alone was durable and acknowledged."""
     picked_up_after: list[float]
-    """Until such a job started: nothing else was going on."""
+    """Time until such a job started, without any other job of the benchmark."""
     ingest: float
     life_cycle: float
-    """From the first job's submission to the last one's end."""
+    """Completed jobs per second, from the first fire to the last end."""
     lateness: list[float]
-    """Of jobs that were due one after the other."""
+    """Lateness of the jobs that were due one after the other."""
     unwell: list[Run]
     """Runs that did not succeed."""
 
 
 def able_workers(client: Client) -> list[Worker]:
-    """Those that will run the jobs. `Conflict` if there are none, or if one would take jobs that it cannot run."""
+    """Return the workers that will execute the jobs. Raise `Conflict` if there are none, or if one of them would accept
+    jobs that it cannot execute."""
     open_to_all = [worker for worker in client.workers() if not worker.dedicated]
     if not open_to_all:
-        raise Conflict("no worker is there that takes jobs without a label; start one with `timeball worker`")
+        raise Conflict("there is no worker that accepts jobs without a label; start one with `timeball worker`")
     for worker in open_to_all:
         if NOOP not in worker.tasks:
             raise Conflict(
-                f"worker {worker.name} (version {worker.version or 'unknown'}) does not know {NOOP}, which every worker"
-                " of this version does; update it first"
+                f"worker {worker.name} (version {worker.version or 'unknown'}) does not have {NOOP}, which every worker"
+                " of this version has; update the worker first"
             )
     return open_to_all
 
 
 def measure(client: Client, jobs: int, say: Callable[[str], None]) -> Figures:
+    """Run the three measurements. `say` gets a description of the current one."""
     say(f"{ONE_BY_ONE} jobs, one by one")
     accepted_after, alone, clock = _one_by_one(client)
     say(f"{jobs:,} jobs in batches")
@@ -95,7 +98,8 @@ def measure(client: Client, jobs: int, say: Callable[[str], None]) -> Figures:
 
 
 def _one_by_one(client: Client) -> tuple[list[float], list[Run], Callable[[], int]]:
-    """Milliseconds until each was accepted, their runs, and a clock that goes like the server's."""
+    """Return the milliseconds until each job was accepted, the runs of the jobs, and a function that returns the time
+    of the server."""
     took, runs, ahead = [], [], 0
     for _ in range(ONE_BY_ONE):
         began = monotonic()
@@ -119,7 +123,7 @@ def _submit(client: Client, jobs: Sequence[JobOptions]) -> list[str]:
 
 
 def _ended(client: Client, job_ids: Sequence[str]) -> list[Run]:
-    """The runs of these jobs, when all have ended. `TimeoutError` if for a while none does."""
+    """Wait until all runs of these jobs have ended, and return them. Raise `TimeoutError` if none ends for 60 s."""
     wanted, seen, patient_until = frozenset(job_ids), 0, monotonic() + PROGRESS_TIMEOUT * SECOND
     pause = 0.005
     while True:
@@ -131,20 +135,21 @@ def _ended(client: Client, job_ids: Sequence[str]) -> list[Run]:
             seen, patient_until = len(done), monotonic() + PROGRESS_TIMEOUT * SECOND
         if monotonic() > patient_until:
             raise TimeoutError(
-                f"{len(done):,} of {len(wanted):,} jobs have ended, and none more for {PROGRESS_TIMEOUT:g} s;"
-                f" `timeball why {job_ids[-1]}` may tell the reason"
+                f"{len(done):,} of {len(wanted):,} jobs have ended, and no other one for {PROGRESS_TIMEOUT:g} s;"
+                f" `timeball why {job_ids[-1]}` may show the reason"
             )
         time.sleep(pause)
         pause = min(0.2, pause * 1.5)
 
 
 def _is_over(client: Client, job_id: str) -> bool:
-    """Whether the job that was submitted last has run: the others are as good as done then."""
+    """True if the run of the job that was submitted last has ended. All others have then ended, or are about to."""
     return client.status(job_id).status in TERMINAL
 
 
 def _runs(client: Client, job_ids: frozenset[str]) -> list[Run]:
-    """The runs of these jobs, from the newest back to when the first of them was made: none was due before."""
+    """Return the runs of these jobs. The list is read from the newest run back to the creation time of the first job:
+    no run of these jobs was due before."""
     oldest = made_at(min(job_ids))
     found: list[Run] = []
     cursor: str | None = None
