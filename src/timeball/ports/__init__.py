@@ -1,1 +1,3 @@
-"""What the core needs of the world, as protocols whose docstrings are the contract."""
+"""Protocols through which the core uses the store, the workers, the executors and the object storage. Each docstring is
+a contract that every implementation keeps.
+"""

@@ -1,14 +1,15 @@
-"""What identifies an attempt of a run, declared once for every type that carries it.
+"""The fields that identify an attempt of a run, declared once for every type that has them.
 
     Claim ───────▶ Assignment ────▶ HeldAttempt ───▶ Ended ─────────▶ Settlement
     of the store   to the worker    in the worker    to the server    to the store
       └───────────────────────────────────────────────────────────────────▲
-        given back: the assignment did not reach its worker
+        released: the assignment did not reach its worker
 
-`Claim` and `Settlement` inherit `AttemptWithLocks`. The messages `Assignment` and `Ended` inherit `AttemptIdentity`
-only, and declare `serial` and `turn` themselves: inherited fields stand first in JSON, and the order of the fields of a
-message is frozen. `HeldAttempt` is mutable, which no subclass of a frozen struct can be: it embeds the assignment.
-`tests/unit/ports/test_attempt.py` compares the declarations, and passes one attempt through all five types.
+`Claim` and `Settlement` inherit `AttemptWithLocks`. The messages `Assignment` and `Ended` inherit only
+`AttemptIdentity`, and declare `serial` and `turn` themselves: inherited fields come first in JSON, and the order of the
+fields of a message must not change. `HeldAttempt` is mutable, which no subclass of a frozen struct can be, so it embeds
+the assignment. `tests/unit/ports/test_attempt.py` compares the declarations, and passes one attempt through all five
+types.
 """
 
 from __future__ import annotations
@@ -21,13 +22,17 @@ class AttemptIdentity(Struct, frozen=True, kw_only=True, rename="camel"):
     job_id: str
     attempt: int
     token: int
-    """Grows over all claims of a store; the attempt's right to write anything."""
+    """The fencing token. It grows with every claim of a store. The store accepts a write about the attempt only with
+    this token.
+    """
 
 
 class AttemptWithLocks(AttemptIdentity, frozen=True, kw_only=True, rename="camel"):
-    """An attempt, and which locks its settlement takes before it locks the run. Both are hints: the row decides."""
+    """An attempt, and the locks that its settlement takes before it locks the run. Both fields are hints: the row of
+    the run decides.
+    """
 
     serial: bool
-    """Lock the job: it has one run at a time."""
+    """True if the runs of the job may not overlap: lock the job."""
     turn: tuple[str, str] | None = None
-    """Tenant and ordering key, if the run has one: lock the key."""
+    """Tenant and ordering key of the run: lock the key. None: the run has no ordering key."""

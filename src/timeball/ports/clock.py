@@ -1,4 +1,4 @@
-"""Time and patience, injected everywhere so that the simulator can own them."""
+"""Time and randomness as protocols, so that the simulator can replace both."""
 
 from __future__ import annotations
 
@@ -8,19 +8,21 @@ from timeball.domain.instant import Micros
 
 
 class Clock(Protocol):
-    """A node's own clock. Good for time-outs; never for a decision about what is due or whose lease lapsed."""
+    """The monotonic clock of one process. Use it for timeouts and delays. Whether a run is due, or a lease has lapsed,
+    is decided on the store's clock only.
+    """
 
     def monotonic(self) -> Micros:
-        """Microseconds on a clock that never jumps and means nothing on another machine."""
+        """Return microseconds on a clock that never jumps. The value has no meaning on another machine."""
         ...
 
     async def sleep(self, length: Micros) -> None:
-        """At least this long, by `monotonic`."""
+        """Sleep for at least `length` microseconds, measured by `monotonic`."""
         ...
 
 
 class Dice(Protocol):
-    """Where randomness comes from; `random.Random` is one."""
+    """A source of random numbers; `random.Random` implements it."""
 
     def random(self) -> float: ...
     def getrandbits(self, k: int, /) -> int: ...

@@ -1,4 +1,4 @@
-"""How one attempt is executed."""
+"""The contract between a worker and the executors of task kinds."""
 
 from __future__ import annotations
 
@@ -12,22 +12,28 @@ from timeball.domain.task.task import Task
 
 
 class OutOfResources(Exception):
-    """This machine lacks something to begin an attempt: descriptors, memory, disk, threads. Nothing of the attempt
-    has begun: it is handed back as not started, and costs the run nothing."""
+    """Raised if the machine lacks the descriptors, the memory, the disk space or the threads to start an attempt. No
+    part of the attempt has begun. The worker releases it as not started, which costs the run no attempt, and accepts no
+    other attempt for a short time.
+    """
 
 
 class TryLater(OutOfResources):
-    """Nothing of the attempt has begun, and for now only attempts like it cannot begin: its worker goes on to take
-    others. It is handed back as not started, waits, and costs the run nothing."""
+    """Raised if only attempts of this sort cannot start now, for example because a host name cannot be resolved. No
+    part of the attempt has begun. The worker releases it as not started, which costs the run no attempt, and continues
+    to accept others. The run waits for `wait` microseconds before the next claim.
+    """
 
     def __init__(self, message: str, wait: Micros) -> None:
         super().__init__(message)
         self.wait = wait
-        """At most a minute."""
+        """Microseconds before the run may be claimed again; at most one minute."""
 
 
 class Attempt(Protocol):
-    """What an executor knows of the attempt it executes, and what it may say about it while it lasts."""
+    """An attempt as its executor sees it: its identity, its task, and the functions by which the executor reports
+    output and progress and learns that the attempt is to stop.
+    """
 
     run_id: str
     job_id: str
@@ -38,44 +44,54 @@ class Attempt(Protocol):
     task: Task
 
     def log(self, stream: str, text: str) -> None:
-        """Append output. Bounded by the attempt's owner; never blocks."""
+        """Append output to a stream of the attempt. The worker limits how much is kept. This never blocks."""
         ...
 
-    def progress(self, fraction: float, note: str = "") -> None: ...
+    def progress(self, fraction: float, note: str = "") -> None:
+        """Report how much of the attempt is done, from 0 to 1. Values outside that range are limited to it, and NaN is
+        ignored.
+        """
+        ...
 
     @property
     def cancelled(self) -> bool:
-        """Whether it is to stop."""
+        """True if the attempt is to stop."""
         ...
 
     @property
     def grace(self) -> Micros:
-        """How long it may take to end by itself once it is to stop. 0: end it by force, at once."""
+        """Microseconds that the attempt gets to end by itself once it is to stop. 0: end it by force, at once."""
         ...
 
     def on_cancel(self, callback: Callable[[], None]) -> None:
-        """Call this, in the event loop, when it is to stop; at once if it already is.
+        """Register a function that the worker calls in the event loop when the attempt is to stop. If it is to stop
+        already, the function is called at once.
 
-        Called again when matters get more urgent: `grace` is shorter then. Without a callback, the coroutine that
-        executes the attempt is cancelled instead.
+        The worker calls it again if the stop becomes more urgent, with a shorter `grace`, and while the attempt has not
+        ended. If no function is registered, the coroutine that executes the attempt is cancelled instead.
         """
         ...
 
     def on_pause(self, suspend: Callable[[], None], resume: Callable[[], None]) -> None:
-        """It can be stopped where it is, by calling the first, and go on from there, by calling the second. What does
-        not say so is ended and started anew if it has to make room for another."""
+        """Register the functions that suspend the attempt and resume it at the same point. The worker calls them when
+        the attempt is preempted. An attempt without them is ended when it is preempted, and its run starts again later.
+        """
         ...
 
 
 class Executor(Protocol):
-    """Executes attempts of one task kind.
-
-    Never raises for what the job does wrong: that is a `Failed`. Raises `OutOfResources` for what the worker lacks, as
-    long as nothing has begun. When told to stop (cancel, timeout, shutdown) it
-    ends everything it started, the whole process group included, first politely, after the grace by force, and only
-    then returns. The attempt's time-out is the caller's business: it arrives as a stop.
-    """
+    """Executes attempts of one task kind."""
 
     kind: str
 
-    async def execute(self, attempt: Attempt) -> Outcome: ...
+    async def execute(self, attempt: Attempt) -> Outcome:
+        """Execute an attempt and return its outcome.
+
+        An error of the job is returned as `Failed`, never raised. `OutOfResources` is raised if the machine cannot
+        start the attempt; no part of it has begun then.
+
+        When the attempt is to stop (cancel, timeout, shutdown), the executor ends everything it started, including the
+        whole process group: first with a signal to end, after the grace by force. It returns only after that. The
+        worker watches the timeout of the attempt, which reaches the executor as a stop.
+        """
+        ...

@@ -1,4 +1,4 @@
-"""Where workers wait for runs, as who submits jobs sees it."""
+"""Idle workers: a submit assigns its runs to workers with a pending poll in the transaction that inserts the jobs."""
 
 from __future__ import annotations
 
@@ -11,20 +11,26 @@ from timeball.ports.store.runs import Claim, SlotRequest
 
 class IdleWorkers(Protocol):
     def reserve(self) -> AbstractAsyncContextManager[Sequence[SlotRequest]]:
-        """Who waits, or will in a moment. Nobody else claims for them meanwhile."""
+        """Return the free slots of workers that have a pending poll, or will have one in a moment. Until the block
+        exits, only the caller claims runs for these workers on this server.
+        """
         ...
 
     async def deliver(self, claims: Sequence[Claim]) -> None:
-        """Give them what was claimed for them. Never fails: what does not arrive comes back by itself."""
+        """Send runs to the reserved workers that they were claimed for. This never raises: a run that does not reach
+        its worker is released, and costs no attempt.
+        """
         ...
 
     def mark_uncertain(self, wants: Sequence[SlotRequest]) -> None:
-        """Runs may have been claimed for them that nobody will hand out, as the store's answer was lost."""
+        """Record that the store's answer to a claim for these workers was lost. The store may have claimed runs that no
+        server delivers; the next poll of each worker releases them.
+        """
         ...
 
 
 class NoIdleWorkers:
-    """Nobody waits here."""
+    """Implements `IdleWorkers` for a process without workers."""
 
     @asynccontextmanager
     async def reserve(self) -> AsyncIterator[Sequence[SlotRequest]]:

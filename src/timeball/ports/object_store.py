@@ -1,7 +1,8 @@
-"""Object storage: what has left the store, kept under names, in a folder or a bucket.
+"""Object storage: objects under keys, in a folder or a bucket. It holds the archive and large values, which the store
+itself does not keep.
 
-Nothing here is ever changed in place. Whoever writes gives an object a name that follows from what is in it, so that
-writing it again, or two writing it at once, does no harm.
+An object is never changed in place. The caller that writes an object chooses a key that follows from its content. So a
+second write of the same object does no harm, even if two servers write it at the same time.
 """
 
 from __future__ import annotations
@@ -11,26 +12,28 @@ from typing import Protocol
 
 
 class Objects(Protocol):
-    """Every call may raise `Unavailable`, and may then have taken effect in part; it may be repeated as it is."""
+    """Every call may raise `Unavailable`. It may then have taken effect in part, and may be repeated unchanged."""
 
     async def put(self, objects: Mapping[str, bytes]) -> None:
-        """Write objects by their keys, `/` between the parts. Each is there completely or not at all, and all of them
-        are there for good when this returns. What has the same key is replaced."""
+        """Write objects by their keys, whose parts are separated by `/`. An object with the same key is replaced. Each
+        object is stored completely or not at all. All of them are durable when this returns.
+        """
         ...
 
     async def get(self, keys: Sequence[str]) -> list[bytes | None]:
-        """The objects, in the order of the keys. None: there is none."""
+        """Return the objects in the order of the keys; None for a key without an object."""
         ...
 
     async def folders(self, prefix: str) -> list[str]:
-        """The next parts of the keys below a prefix, which ends with `/`, if more follow: each with the prefix and a
-        `/` behind it, in order."""
+        """Return the folders directly below a prefix, sorted. The prefix ends with `/`; each folder is returned with
+        the prefix and with a `/` at its end. Keys without a further `/` below the prefix are no folders.
+        """
         ...
 
     async def list(self, prefix: str) -> list[str]:
-        """The keys below a prefix, which ends with `/`, in order."""
+        """Return all keys below a prefix, which ends with `/`, sorted."""
         ...
 
     async def delete(self, keys: Sequence[str]) -> None:
-        """What is not there is left alone."""
+        """Delete objects. A key without an object is ignored."""
         ...

@@ -1,4 +1,4 @@
-"""Who ends a worker's job processes when the worker itself no longer can."""
+"""The guard of a worker: it kills the worker's job processes when the worker itself no longer can."""
 
 from __future__ import annotations
 
@@ -8,16 +8,20 @@ from timeball.domain.instant import Micros
 
 
 class Guard(Protocol):
-    """Keeps no process alive beyond its worker's right to run it."""
+    """Kills every job process at a deadline that the worker moves with each renewal of its lease. So no job process
+    outlives the lease, even if the worker has died or hangs.
+    """
 
     def renew(self, deadline: Micros) -> None:
-        """At this moment of the monotonic clock every job process is killed, unless a later one was told before."""
+        """Set the deadline, an instant of the monotonic clock. At that instant every job process is killed, unless a
+        later deadline is set before it comes.
+        """
         ...
 
     def renew_from_thread(self, deadline: Micros) -> None:
-        """The same from another thread than the event loop's, which may be stalled."""
+        """Do the same as `renew` from a thread other than that of the event loop, which may be stalled."""
         ...
 
     def kill_all(self) -> None:
-        """Kill every job process at once. Those who wait for one see it end."""
+        """Kill every job process at once. A task that waits for one of these processes sees it end."""
         ...

@@ -1,4 +1,4 @@
-"""What a server says about itself to load balancers and supervisors."""
+"""The answer of a server to readiness checks of load balancers and supervisors."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from msgspec import Struct
 
 class Readiness(Struct, frozen=True):
     checks: dict[str, bool]
-    """What requests and runs depend on, and whether it works."""
+    """By name: True if a part that requests and runs depend on works."""
     problems: dict[str, str]
-    """What is wrong with the checks that failed: a kind of error, never its message."""
+    """By name: why a check failed. The text is the kind of an error, never its message."""
     degraded: dict[str, str]
-    """The same of loops that nothing waits for: they do not make a server unready."""
+    """By name: why a loop fails that no request and no run depends on. Such a loop does not make the server unready."""
 
     @property
     def is_ready(self) -> bool:

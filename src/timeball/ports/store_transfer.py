@@ -1,4 +1,4 @@
-"""Moving a whole store to another database: what is told while it goes on, and what came of it."""
+"""Transfer of a whole store to another database: its progress, and its result."""
 
 from __future__ import annotations
 
@@ -12,41 +12,46 @@ from timeball.domain.instant import Micros
 @dataclass(frozen=True, slots=True)
 class Progress:
     doing: str
-    """The table that is copied, or what else takes a while."""
+    """The table that is copied, or another step that takes long."""
     rows: int = 0
+    """Number of rows or objects that are copied so far."""
     of: int | None = None
-    """None: nobody knows how much it is."""
+    """Their total number; None: it is not known."""
 
 
 Report = Callable[[Progress], None]
 
 
 class ObjectCopier(Protocol):
-    """Brings along what rows refer to and that is no row: objects of the store with this number."""
+    """Copies the large values of a store: objects in object storage that its rows refer to. The number of the store
+    tells its objects apart from those of other stores.
+    """
 
     async def check(self, number: int) -> None:
-        """Raises `Conflict` if they could not be read any more."""
+        """Raise `Conflict` if the servers of the new store could not read the objects."""
         ...
 
     async def copy(self, number: int, report: Report) -> None:
-        """When this returns, all of them are for good where the new store's servers look for them."""
+        """Copy the objects to where the servers of the new store read them, unless they are there already. They are
+        durable when this returns. The call may be repeated.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferResult:
-    """What was moved, or in a rehearsal what would be."""
+    """What a transfer moved, or what it would move if this was a rehearsal."""
 
     source: str
     target: str
-    """Its address, without a password."""
+    """The address of the new store, without a password."""
     rows: Mapping[str, int]
-    """How many of each table, in the order in which they go."""
+    """The number of rows of each table, in the order of the transfer."""
     token: int
-    """The last fencing token; those of the new store are greater."""
+    """The last fencing token of the old store. Those of the new store are greater."""
     ahead: Micros
-    """How far the new store's clock is ahead of this machine's; negative: behind."""
+    """Microseconds that the clock of the new store is ahead of the clock of this machine; negative: behind."""
     held_by: str | None = None
-    """In a rehearsal: the process that uses the old store now and has to be stopped first."""
+    """In a rehearsal: the process that uses the old store now and must be stopped before the transfer."""
     was_complete: bool = False
-    """An earlier move had brought everything over, and only nobody had heard so."""
+    """True if an earlier transfer had moved everything, and only its answer was lost."""

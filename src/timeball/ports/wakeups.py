@@ -1,4 +1,6 @@
-"""Wake-ups: hints to be quick. A lost one costs at most a tick, never a fire."""
+"""Wakeups: hints to a loop that there is work. A lost wakeup delays the work by at most one tick (one second); no fire
+is lost.
+"""
 
 from __future__ import annotations
 
@@ -8,30 +10,30 @@ from typing import Protocol
 
 class Topic(StrEnum):
     PLAN = "plan"
-    """A job was created or changed: the planner may have something to do sooner than it thought."""
+    """A job was created or changed: the planner may have to plan it earlier than its next turn."""
     READY = "ready"
-    """A run may be claimed sooner than the dispatcher thought."""
+    """A run may be claimed now or soon: the dispatcher may have to claim it before its next turn."""
     PAUSE = "pause"
-    """A pause that ends by itself was set."""
+    """A job was paused until an instant: the pause resumer has to resume it then."""
     GATE = "gate"
-    """A run waits at a gate that time opens: the gatekeeper may have something to do sooner than it thought."""
+    """A run waits at a gate that opens at a certain time: the gate opener may have to check it before its next turn."""
     BACKFILL = "backfill"
-    """A backfill was asked for, or one of its runs ended: another may be made."""
+    """A backfill was created, or one of its runs ended: the backfiller may create another run."""
     CANCEL = "cancel"
-    """A run that a worker holds is to be cancelled."""
+    """A run that a worker holds is to be cancelled: the cancel sender has to send the order."""
     WORKFLOW = "workflow"
-    """A workflow run is due, or was cancelled, or one of its tasks ended."""
+    """A workflow run is due or was cancelled, or one of its tasks ended: the workflow advancer has work."""
     FOLLOW = "follow"
-    """A run ended that another job follows."""
+    """A run ended that another job follows: the follow trigger has an upstream event to apply."""
     ENDED = "ended"
-    """A run ended, or was found to have started."""
+    """A run ended, or a server learned that its attempt has started: requests that wait for it check it again."""
 
 
 class Wakeups(Protocol):
     def wake(self, topic: Topic) -> None:
-        """Wake whoever waits for this topic, here and on the other servers. Never blocks."""
+        """Wake all tasks that wait for a topic, in this process and on the other servers. This never blocks."""
         ...
 
     async def wait(self, topic: Topic, at_most: int) -> None:
-        """Until the topic's next hint, at most this many microseconds."""
+        """Wait until the next wakeup of a topic, for at most `at_most` microseconds."""
         ...

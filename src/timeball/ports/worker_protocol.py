@@ -1,11 +1,12 @@
-"""How a worker and a server talk: five messages, the same in process and over HTTP.
+"""The worker protocol: five messages between a worker and a server, the same in process and over HTTP.
 
-Only ages and delays cross this port, never timestamps, so the clocks of the machines do not matter. A worker has at
-most one poll under way; whatever a poll's answer assigns counts as delivered once the next poll is sent. An
-abandoned poll's answer must never be acted on: the next poll's `held` list tells the server to take it back.
-
-Every text and every list in these messages has a bound, which a server checks as it decodes them. A worker keeps to the
-bounds: it cuts texts, with a mark, and says in several messages what does not fit into one.
+- The messages contain ages and delays, never timestamps, so the clocks of the machines do not matter.
+- A worker has at most one pending poll. The assignments in the answer to a poll count as delivered when the worker
+  sends its next poll.
+- A worker must not act on the answer to a poll that it gave up. The `held` list of its next poll does not contain these
+  assignments, so the server releases them.
+- Every text and every list in these messages has a bound, which the server checks when it decodes a message. A worker
+  keeps within the bounds: it cuts a text and marks the cut, and sends several messages if one cannot hold everything.
 """
 
 from __future__ import annotations
@@ -25,120 +26,149 @@ MAX_LABELS: Final = 200
 MAX_FUNCTIONS: Final = 10_000
 MAX_KINDS: Final = 50
 MAX_MESSAGE_BYTES: Final = 4 << 20
-"""Of a message as JSON. A server holds the event loop while it decodes one."""
+"""Maximum size of a message as JSON, in bytes. Decoding one blocks the event loop of the server."""
 MAX_HELD: Final = 120_000
-"""Attempts in a worker's hands: as many as it may have slots, and those whose end it has yet to report."""
+"""Maximum number of attempts that a worker holds: one for each of its slots, and those whose end it has not reported
+yet.
+"""
 MAX_OUTCOMES_PER_REPORT: Final = 2_000
 MAX_NOTES_PER_REPORT: Final = 2_000
-"""Starts, steps of progress, and answers to orders to make room, each."""
+"""Maximum number of each of these in one report: starts, progress updates, and answers to preemption orders."""
 MAX_CHUNKS_PER_REPORT: Final = 5_000
 MAX_CHUNK_LENGTH: Final = 65_536
-"""Characters."""
+"""Maximum number of characters of one chunk of output."""
 MAX_CHUNKS_PER_ATTEMPT: Final = 1_000_000
-"""A position in the output of a run is made of its attempt and its number there."""
+"""The position of a chunk in the output of a run is `attempt * 1_000_000 + seq`, so `seq` stays below this number."""
 MAX_NOTE_LENGTH: Final = 1_000
 MAX_RESULT_SIZE: Final = 1 << 20
-"""Bytes of JSON."""
+"""Maximum size of a result, in bytes of JSON."""
 MAX_MESSAGE_LENGTH: Final = 10_000
 MAX_KIND_LENGTH: Final = 100
 MAX_EXCEPTIONS: Final = 100
 MAX_EXCEPTION_LENGTH: Final = 500
 MAX_AGE: Final = 3_660 * DAY
-"""Of an attempt: ten years."""
+"""Maximum age of an attempt: ten years, in microseconds."""
 
 Whole = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
-"""A number that every store can keep. What a worker reports is checked as it is decoded: nobody looks at it again."""
+"""An integer that every store can keep. It is checked when a report is decoded, and not again after that."""
 Sequential = Annotated[int, Meta(ge=0, le=1 << 53)]
-"""A number that grows: the next ones fit, too."""
+"""An integer that grows from message to message. The bound leaves room for the following numbers."""
 Age = Annotated[int, Meta(ge=0, le=MAX_AGE)]
 SessionId = Annotated[str, Meta(max_length=64)]
 
 
 LOCAL_KEY: Final = "local"
-"""Stands for the key of a worker inside a server's process. No request has it: keys begin with `k_`."""
+"""The key of a worker that runs in the process of a server. No request can have it: the ids of API keys begin with
+`k_`.
+"""
 
 
 class RegisterWorker(Struct, frozen=True, rename="camel", kw_only=True):
-    """A worker introduces itself."""
+    """The first message of a worker: its name, its capacity and what it can execute."""
 
     name: Annotated[str, Meta(min_length=1, max_length=MAX_WORKER_NAME_LENGTH)]
     slots: int
     labels: Annotated[list[Label], Meta(max_length=MAX_LABELS)] = []
     tasks: Annotated[list[Annotated[str, Meta(max_length=200)]], Meta(max_length=MAX_FUNCTIONS)] = []
-    """Names of the Python functions it has."""
+    """Names of the Python functions that the worker can execute."""
     version: Annotated[str, Meta(max_length=100)] = ""
     cpu: float | None = None
-    """CPUs it offers to runs that ask for some; None: as many as anybody asks for."""
+    """Number of CPUs for runs that request CPUs; None: unlimited."""
     memory_mb: int | None = None
     dedicated: bool = False
-    """Takes only runs that ask for one of its labels."""
+    """True if the worker accepts only runs that request one of its labels."""
     kinds: Annotated[list[Annotated[str, Meta(max_length=50)]], Meta(max_length=MAX_KINDS)] | None = None
-    """The kinds of tasks that it takes; None, as older workers say: every one."""
+    """The task kinds that the worker accepts; None, as from older workers: all kinds."""
 
 
 class WorkerRegistered(Struct, frozen=True, rename="camel", kw_only=True):
+    """The answer to `RegisterWorker`."""
+
     session: str
-    """Under which the worker holds its runs. Ends with its lease; then everything it held is lost to it."""
+    """The session under which the worker holds attempts. It ends when its lease lapses; the worker then holds none of
+    its attempts any more.
+    """
     lease: Micros
+    """Microseconds for which the lease lasts, from the moment at which the worker sent its registration or a beat."""
     beat_every: Micros
+    """Microseconds between two beats."""
 
 
 class Assignment(AttemptIdentity, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
-    """One attempt of one run, for the worker that asked."""
+    """One attempt of one run, for the worker that polled."""
 
     delay: Micros
-    """Start this long after the answer arrived, never sooner."""
+    """Start the attempt this many microseconds after the answer arrived, never earlier."""
     fire_time: Micros
     serial: bool
-    """Echoed in the report: tells the store which lock settling needs."""
+    """The worker returns it in its report: it tells the store whether to lock the job when it settles the attempt."""
     turn: tuple[str, str] | None = None
-    """Echoed in the report, for the same reason."""
+    """Tenant and ordering key. The worker returns them in its report: they tell the store which ordering key to lock.
+    """
     spec: Raw
-    """The job's canonical JSON (`JobSpec`) of the version that fell due."""
+    """The spec of the job in its canonical JSON (`JobSpec`), in the version of the fire."""
     task: Raw | UnsetType = UNSET
-    """The registered task's JSON, when the spec names a `taskId`."""
+    """The JSON of the registered task, if the spec names a `taskId`."""
 
 
 class Poll(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
-    """Says what the worker has and what it could take, and waits for something to do."""
+    """Reports the attempts and the free slots of a worker, and asks for assignments and orders. The server answers when
+    there are some, or when `wait` has passed.
+    """
 
     session: SessionId
     seq: Sequential
-    """Grows with every poll of the session."""
+    """The number of the poll. It grows with every poll of the session."""
     free: int
-    """Slots it could fill; 0 still waits for orders."""
+    """Number of free slots. A poll with 0 waits for orders only."""
     held: Annotated[list[int], Meta(max_length=MAX_HELD)]
-    """Tokens of all attempts it has, those included whose end was not yet acknowledged by a receipt. Others of its
-    session are given back at once, at no cost."""
+    """Tokens of all attempts that the worker holds, including those whose reported end the server has not acknowledged.
+    The server releases all other attempts of the session at once; that costs their runs no attempt.
+    """
     wait: Micros
+    """Maximum number of microseconds until the server answers."""
 
 
 class PollResponse(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+    """The answer to a poll or a beat."""
+
     assignments: list[Assignment] = []
     cancel: list[int] = []
-    """Tokens of held attempts to stop: a user cancelled the run. Report them `cancelled`. Repeated until reported."""
+    """Tokens of held attempts to stop, because a user cancelled their runs. Report them as `cancelled`. The server
+    repeats the order until the end is reported.
+    """
     pause: list[tuple[int, int]] = []
-    """Tokens of held attempts that are to make room for others, each with a number that grows: stop its processes and
-    lend its slots, or hand it back. Repeated until something is reported about that number."""
+    """Preemption orders: the token of a held attempt, and the number of the order, which grows with each order for that
+    attempt. The worker suspends the processes of the attempt and frees its slots, or releases the attempt. The server
+    repeats the order until the worker reports about this number.
+    """
     kill: list[int] = []
-    """Like `cancel`, but at once, without the grace that jobs get to stop by themselves."""
+    """Tokens of held attempts to stop like `cancel`, but at once, without the grace in which jobs may stop by
+    themselves.
+    """
     lost: list[int] = []
-    """Tokens that are no longer the worker's: stop at once, report nothing."""
+    """Tokens of attempts that the session does not hold any more. Stop them at once and report nothing."""
 
 
 class Beat(Struct, frozen=True, rename="camel", kw_only=True):
-    """Renews the session's lease: it lasts `WorkerRegistered.lease` from when this was sent, no longer."""
+    """Renews the lease of a session. The lease lasts for `WorkerRegistered.lease` from the moment at which the worker
+    sent the beat, not from the answer.
+    """
 
     session: SessionId
     held: Annotated[list[int], Meta(max_length=MAX_HELD)]
+    """Tokens of all attempts that the worker holds."""
 
 
 class Started(Struct, frozen=True, rename="camel", kw_only=True):
-    """An attempt that has been running for a moment (short ones only report their outcome)."""
+    """Reports the start of an attempt that has been executing for a short time. An attempt that ends sooner reports
+    only its outcome.
+    """
 
     run_id: str
     token: Whole
     age: Age
+    """Microseconds since the start."""
 
 
 class Progress(Struct, frozen=True, rename="camel", kw_only=True):
@@ -149,22 +179,28 @@ class Progress(Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class Pausing(Struct, frozen=True, rename="camel", kw_only=True):
-    """What became of an order to make room."""
+    """The answer of a worker to a preemption order."""
 
     run_id: str
     token: Whole
     number: Whole
+    """The number of the order."""
     what: Literal["paused", "resumed", "refused"]
-    """It stands still; it goes on; or it cannot be stopped, and is not to be asked again."""
+    """`paused`: the attempt is suspended. `resumed`: it executes again. `refused`: it cannot be suspended, and no
+    further order is to be sent for it.
+    """
     age: Age
+    """Microseconds since it was suspended, resumed or refused."""
 
 
 class LogChunk(Struct, frozen=True, rename="camel", kw_only=True):
+    """A part of the output of an attempt."""
+
     run_id: str
     attempt: Whole
     token: Whole
     seq: Annotated[int, Meta(ge=0, lt=MAX_CHUNKS_PER_ATTEMPT)]
-    """Position within the attempt, from 0: a chunk that was sent twice is kept once."""
+    """The position within the output of the attempt, from 0. The store keeps a chunk that was sent twice only once."""
     stream: Annotated[str, Meta(pattern=r"^(?:stdout|stderr|system)$(?!\n)")]
     text: Annotated[str, Meta(max_length=MAX_CHUNK_LENGTH)]
 
@@ -178,21 +214,25 @@ class Ended(AttemptIdentity, frozen=True, rename="camel", omit_defaults=True, kw
     outcome: Outcome
     turn: tuple[Annotated[str, Meta(max_length=255)], Annotated[str, Meta(max_length=255)]] | None = None
     age: Age | None = None
-    """How long ago it started; None: it never did."""
+    """Microseconds since the attempt started; None: it never started."""
     took: Age = 0
+    """Microseconds that the attempt executed."""
     host: Annotated[str, Meta(max_length=300)] | None = None
-    """The host and port it called, for an `http` task: its circuit is the whole fleet's business."""
+    """The host and port that an `http` attempt called. The whole fleet shares the circuit breaker of a host."""
     placed: bool = False
-    """Its job names a place for results. A hint: the job tells which."""
+    """True if the job has a `resultLocation`. Only a hint: the server reads the location from the spec of the run."""
 
 
 class Report(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
-    """What happened, in one message. Sent again as it is when its answer was lost."""
+    """The events of several attempts in one message. If the answer was lost, the worker sends the report again; only
+    its ages have grown.
+    """
 
     session: SessionId
     poll_seq: Whole
-    """The poll that was under way when this was sent; `free` amends that one only."""
+    """The number of the poll that was pending when the report was sent. `free` changes that poll only."""
     free: Whole
+    """Number of free slots, which replaces the number in that poll."""
     started: Annotated[list[Started], Meta(max_length=MAX_NOTES_PER_REPORT)] = []
     progress: Annotated[list[Progress], Meta(max_length=MAX_NOTES_PER_REPORT)] = []
     logs: Annotated[list[LogChunk], Meta(max_length=MAX_CHUNKS_PER_REPORT)] = []
@@ -201,40 +241,64 @@ class Report(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=Tr
 
 
 class ReportAck(Struct, frozen=True, rename="camel", kw_only=True):
+    """The answer to a report: the server has stored it, except for the stale attempts."""
+
     stale: list[int] = []
-    """Tokens whose words were refused: somebody else's, or nobody's, by now. Stop these at once."""
+    """Tokens of attempts that the session does not hold any more. The server stored nothing about them. Stop them at
+    once.
+    """
 
 
 class ServerFault(Unavailable):
-    """The server answered that it failed (500), which may be for what the message holds: the same message may fail
-    every time. Another server is tried, as for one that cannot be reached."""
+    """Raised if the server answered with an internal error (500). The content of the message may be the cause, so the
+    same message may fail every time. The worker tries another server, as it does if a server cannot be reached.
+    """
 
 
 class SessionLost(Exception):
-    """The session's lease lapsed, or nobody knows it. Kill everything it held and say hello again."""
+    """Raised if the lease of the session has lapsed, or the store does not have the session. The worker kills all
+    attempts that it held and registers again.
+    """
 
 
 class WorkerProtocol(Protocol):
-    """The server as a worker sees it. Raises `SessionLost`, or `Unavailable` when it cannot be reached."""
+    """The server as a worker sees it. Each call except `hello` raises `SessionLost` if the session has ended. Each call
+    raises `Unavailable` if the server cannot be reached or cannot answer; the call may then have taken effect, and may
+    be repeated unchanged.
+    """
 
-    async def hello(self, hello: RegisterWorker) -> WorkerRegistered: ...
-
-    async def poll(self, poll: Poll) -> PollResponse: ...
-
-    async def beat(self, beat: Beat) -> PollResponse:
-        """Renew the lease; answers at once, without assignments."""
+    async def hello(self, hello: RegisterWorker) -> WorkerRegistered:
+        """Open a session for a worker, with a lease that starts now. Each call opens a new session."""
         ...
 
-    async def report(self, report: Report) -> ReportAck: ...
+    async def poll(self, poll: Poll) -> PollResponse:
+        """Release the attempts that the worker does not hold, then wait for assignments and orders and return them. The
+        answer is empty if none came within the time of the poll, or if a newer poll replaced this one.
+        """
+        ...
+
+    async def beat(self, beat: Beat) -> PollResponse:
+        """Renew the lease. Return orders at once, never assignments."""
+        ...
+
+    async def report(self, report: Report) -> ReportAck:
+        """Store starts, progress, output, preemption answers and ends of attempts. They are durable when this returns.
+        A report that is sent twice changes nothing the second time; ends that the store has already are answered as
+        stale.
+        """
+        ...
 
     async def goodbye(self, session: str) -> None:
-        """The worker leaves; whatever it still holds, which it never started, is given back at once."""
+        """End the session, because the worker leaves. Attempts that it still holds have not started; they are released
+        at once.
+        """
         ...
 
 
 class KeyedWorkerProtocol(Protocol):
-    """The same for callers that name the key which the worker has shown. A session belongs to the key of its hello:
-    with another one, every message is answered as if there were no such session, and changes nothing."""
+    """`WorkerProtocol` for callers that also pass the API key of the worker. A session belongs to the key of its
+    `hello`. A message with another key is answered as if the session did not exist, and changes nothing.
+    """
 
     async def hello(self, hello: RegisterWorker, key: str) -> WorkerRegistered: ...
 

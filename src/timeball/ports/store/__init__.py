@@ -1,1 +1,1 @@
-"""The store, as a few protocols."""
+"""The store as a set of protocols, one for each subject. `store.Store` combines them."""

@@ -1,4 +1,4 @@
-"""The store's time, seen beside the wall clock of the machine that keeps it."""
+"""The store's time, compared with the wall clock of the machine of the store."""
 
 from __future__ import annotations
 
@@ -11,29 +11,32 @@ from timeball.domain.instant import SECOND, Micros, render
 
 
 class ClockRefused(TimeballError):
-    """A server does not start on a store whose time is too far from the wall clock. Nothing was changed."""
+    """Raised if a server starts on a store whose time is too far from the wall clock. Nothing was changed."""
 
     code = "clock_refused"
 
 
 class ClockState(Struct, frozen=True, kw_only=True):
-    """What decides when planning goes ahead."""
+    """The store's time and the wall clock, and whether planning is held because of a difference between them."""
 
     store_time: Micros
     wall_clock: Micros | None
     """None: the clock of the database server is the store's time."""
     held_since: Micros | None = None
-    """The store's time at which planning was put on hold; None: it is not."""
+    """The store's time at which planning was held; None: planning is not held."""
     confirmed_in: Micros = 0
-    """While planning is held: how long the wall clock has to agree with the steady clock until it is accepted."""
+    """While planning is held: microseconds for which the wall clock must still agree with the monotonic clock before
+    the store accepts it.
+    """
 
     @property
     def ahead(self) -> Micros:
-        """How far the wall clock is ahead of the store's time; negative: behind it."""
+        """Microseconds that the wall clock is ahead of the store's time; negative: behind it."""
         return 0 if self.wall_clock is None else self.wall_clock - self.store_time
 
     @property
     def why(self) -> str:
+        """A sentence for users that explains the state."""
         if self.wall_clock is None:
             return "The database server's clock is the store's time."
         if self.held_since is not None:
@@ -50,19 +53,23 @@ class ClockState(Struct, frozen=True, kw_only=True):
 
 
 class ClockStore(Protocol):
-    def clock_state(self) -> ClockState: ...
+    def clock_state(self) -> ClockState:
+        """Return the store's time, the wall clock, and whether planning is held."""
+        ...
 
     def planning_held(self) -> bool:
-        """Whether no fire may be planned, because the wall clock stepped ahead and nothing has confirmed it yet."""
+        """Return True if no fire may be planned, because the wall clock stepped ahead and is not confirmed yet."""
         ...
 
     def verdicts_until(self) -> Micros:
-        """Up to when instants may have a verdict although they have not come: the store's clock was ahead, and was set
-        back. 0: it never was."""
+        """Return the instant up to which future fires may have a verdict already, because the store's clock was ahead
+        and was set back. 0: the clock was never set back.
+        """
         ...
 
     async def accept_clock(self) -> ClockState:
-        """Take the wall clock's word for the step that planning is held for; durable when this returns. Changes
-        nothing if planning is not held. Raises `Conflict` if the store's time is far ahead of the wall clock: it never
-        runs backwards while a server is up."""
+        """Accept the step of the wall clock for which planning is held. This is durable when it returns. If planning is
+        not held, nothing changes. Raises `Conflict` if the store's time is far ahead of the wall clock: it never runs
+        backwards while a server is up.
+        """
         ...

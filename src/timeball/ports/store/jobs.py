@@ -1,4 +1,4 @@
-"""The store of jobs: how they are accepted, changed, found and fired by hand."""
+"""The store of jobs: submit, change, list and trigger them."""
 
 from __future__ import annotations
 
@@ -19,162 +19,213 @@ from timeball.ports.store.runs import Claim, SlotRequest
 
 
 class Idempotency(Struct, frozen=True):
+    """The idempotency key of a request, with what is stored under it."""
+
     key: str
     fingerprint: str
-    """A hash of the request, to tell a repetition from another request with the same key."""
+    """A hash of the request. It tells a repetition from another request with the same key."""
     answer: bytes
-    """What the first request is answered with, and every repetition of it."""
+    """The answer to the first request with this key, and to every repetition of it."""
 
 
 class Submission(Struct, frozen=True, gc=False):
+    """A new job, with its first run."""
+
     job: Job
     runs: tuple[NewRun, ...]
-    """The first fire, if it is within the horizon."""
+    """The run of the first fire, if that is within the planning horizon; else empty."""
     idempotency: Idempotency | None = None
     render: Callable[[Job], bytes] | None = None
-    """The answer for its idempotency key once it has a slot in its window."""
+    """Makes the answer to store under the idempotency key of a job with a window, whose slot is not known before the
+    transaction.
+    """
 
 
 class Accepted(Struct, frozen=True, gc=False):
+    """The job is stored, now or by an earlier call with the same id."""
+
     job_id: str
     placed: Job | None = None
-    """The job with the slot that it got, if it has a window."""
+    """The job with the slot that it got; None: it has no window."""
 
 
 class Replayed(Struct, frozen=True):
-    """The key was used before, with the same fingerprint: the first answer, and nothing was written."""
+    """An earlier request had the same key and the same fingerprint. This is its answer; nothing was written."""
 
     job_id: str
     answer: bytes
 
 
 class Mismatched(Struct, frozen=True):
-    """The key was used before, with another fingerprint. Nothing was written."""
+    """An earlier request had the same key and another fingerprint. Nothing was written."""
 
     job_id: str
 
 
 class NoCalendar(Struct, frozen=True):
-    """It refers to a calendar that is not there. Nothing was written."""
+    """The job refers to a calendar that does not exist. Nothing was written."""
 
     name: str
 
 
 Answered = Accepted | Replayed | Mismatched
-"""What becomes of a request that may have an idempotency key."""
+"""The result of a request that may have an idempotency key."""
 
 
 class NeverFires(Struct, frozen=True):
-    """The slot that it got in its window leaves it no fire. Nothing was written."""
+    """The slot that the job would get in its window leaves it no fire. Nothing was written."""
 
     error: Invalid
 
 
 Submitted = Answered | NoCalendar | NeverFires
+"""The result of the submission of one job."""
 
 
 class Amendment(Struct, frozen=True, kw_only=True):
-    """A change of one job, decided from `job` as it was read; applies only while its version is still that one.
+    """A change of one job, decided from `job` as it was read. It takes effect only while the stored job has that
+    version.
 
-    In the transaction, under the job's lock: bump the version; drop the job's future run (READY or BLOCKED, fire time
-    after now), uncount it and, if `keep_schedule`, give its instant back to `next_fire_at`; keep the old spec with runs
-    that are already due; write the new values; cancel live runs if asked. A job that has fired as often as it may has
-    no next fire, whatever is given here.
+    The store does all of this in one transaction, under the lock on the job:
+
+    - Increase the version.
+    - Delete the job's run for a future fire (READY or BLOCKED, fire time after now) and do not count it as fired. With
+      `keep_schedule`, that fire is the next fire again.
+    - Keep the old spec with runs that are already due.
+    - Write the new values.
+    - With `cancel_runs`, cancel the live runs.
+
+    A job that has fired as often as it may has no next fire, even if `next_fire_at` is given.
     """
 
     job: Job
     spec: JobSpec
     state: JobState
     keep_schedule: bool
-    """True: go on with the instants as they were. False: use `next_fire_at` and `anchor` as given here."""
+    """True: the fires stay as they were. False: `next_fire_at` and `anchor` replace those of the job."""
     next_fire_at: Micros | None = None
     anchor: Micros | None = None
     pause_reason: str = ""
     paused_until: Micros | None = None
     closing: tuple[Span, ...] = ()
-    """Instants of the old schedule that this change closes without a run."""
+    """Past fires of the old schedule that get a verdict without a run."""
     unclosed: Micros | None = None
-    """The first one that it does not close. When that has come, the change comes too late."""
+    """The first fire of the old schedule after those in `closing`. If the store's time has reached it, the answer is
+    `Outdated`.
+    """
     cancel_runs: bool = False
 
 
 class Amended(Struct, frozen=True):
+    """The change took effect."""
+
     job: Job
     cancelled: int = 0
-    """Runs that were ended or asked to end."""
+    """Number of runs that were ended or whose cancellation was requested."""
 
 
 class Outdated(Struct, frozen=True):
-    """Somebody else changed the job first, or an instant fell due that has to be planned first. Read it again."""
+    """Another request changed the job first, or a fire fell due that must be planned first. Nothing was written: read
+    the job again and repeat the change.
+    """
 
 
 class Fired(Struct, frozen=True):
-    """A fire was already handed to a worker for `at`, which has not come, or is that of an end that the job has heard
-    of. It belongs to the version it was handed out with: wait until then and amend again, so that nothing acknowledged
-    is followed by an older version."""
+    """A worker already holds the run of a future fire, or an upstream event of the job waits to be planned. That fire
+    belongs to the old version. Nothing was written: wait until `at` and amend again. So no fire of an older version
+    follows an acknowledged change.
+    """
 
     at: Micros
+    """The time of the last such fire."""
 
 
 class JobFilter(Struct, frozen=True, kw_only=True):
+    """The jobs to list. All conditions that are given must hold."""
+
     tenant: str
     status: frozenset[str] = frozenset()
-    """Of `scheduled`, `paused`, `completed`, `cancelled`; empty: all."""
+    """Statuses among `scheduled`, `paused`, `completed` and `cancelled`; empty: all."""
     name: str | None = None
     tag: str | None = None
     user_id: str | None = None
     task_id: str | None = None
     workflows: bool = False
-    """Only workflows; then not of a `tag`."""
+    """True: list only workflows. `tag` is ignored then."""
 
 
 class JobStatus(Struct, frozen=True, gc=False):
-    """A job with what only the store can tell of it."""
+    """A job with its status, which depends on its runs."""
 
     job: Job
     status: Literal["scheduled", "paused", "completed", "cancelled"]
-    """`completed`: active, but nothing is left to fire and no run is alive."""
+    """`completed`: the job is active, but it has no fire left and no live run."""
     next_run_at: Micros | None
-    """Fire time of the earliest run that has not started, else the next fire."""
+    """Fire time of the earliest run that has not started; if there is none, the next fire."""
     warnings: tuple[str, ...] = ()
-    """What its owner should know, when it was just created or changed, or cannot be planned."""
+    """Sentences for the owner of a job that was just created or changed, or that cannot be planned."""
 
 
 class JobStore(Protocol):
     async def submit(self, submissions: Sequence[Submission]) -> list[Submitted]:
-        """Insert jobs with their first runs. Per item, in order. Idempotency keys are unique per tenant; a repetition
-        inside one batch is answered like any other. Submitting the same ids again changes nothing: `Accepted`. A job
-        with a window gets its slot here."""
+        """Insert jobs with their first runs. Return one result per submission, in order.
+
+        Idempotency keys are unique per tenant. A key that occurs twice in one batch is answered like any other
+        repetition. A job id that is stored already is answered with `Accepted`, and nothing is written. A job with a
+        window gets its slot in this transaction.
+        """
         ...
 
     async def submit_and_claim(
         self, submissions: Sequence[Submission], wants: Sequence[SlotRequest]
     ) -> tuple[list[Submitted], list[Claim]]:
-        """The same, followed by a claim of what is due by now, in one transaction."""
+        """Do the same as `submit`, then claim runs that are due for these workers, in the same transaction. Return the
+        results and the claims.
+
+        If the call raises `Unavailable`, runs may have been claimed that no server delivers. The caller marks the
+        workers with `IdleWorkers.mark_uncertain`, so that their next polls release these runs, and repeats the call
+        without `wants`.
+        """
         ...
 
     async def answered(self, keys: Sequence[tuple[str, str, str]]) -> list[Replayed | Mismatched | None]:
-        """What a request with this tenant, idempotency key and fingerprint is answered as a repetition of an earlier
-        one. None: the key is new."""
+        """Return the answers to repeated requests, each given by tenant, idempotency key and fingerprint, in order.
+        None: no request has used the key yet.
+        """
         ...
 
     async def slot_for(self, window: Window) -> int:
-        """The slot that a job with this window would get now."""
+        """Return the slot that a job with this window would get now. Nothing is written, so the job may get another
+        slot.
+        """
         ...
 
-    async def jobs(self, ids: Sequence[str]) -> dict[str, JobStatus]: ...
+    async def jobs(self, ids: Sequence[str]) -> dict[str, JobStatus]:
+        """Return jobs by their ids, without those that do not exist or cannot be decoded."""
+        ...
 
     async def list_jobs(
         self, where: JobFilter, cursor: str | None, limit: int, *, may_lag: bool = False
     ) -> Page[JobStatus]:
-        """Newest first."""
+        """Return a page of jobs, newest first. A page may have fewer than `limit` items if their specs are large."""
         ...
 
-    async def amend(self, amendments: Sequence[Amendment]) -> list[Amended | Outdated | Fired]: ...
+    async def amend(self, amendments: Sequence[Amendment]) -> list[Amended | Outdated | Fired]:
+        """Change jobs under the locks on them. Return one result per amendment, in order; a second amendment of the
+        same job sees the first. A repeated call finds another version of the job and answers `Outdated`.
+
+        Raises `Invalid` if a job would follow a job or refer to a calendar that does not exist, or if jobs would follow
+        each other in a circle. Raises `Unavailable` if the object with the parameters of a job is too old to be
+        referred to. No amendment of the batch takes effect then.
+        """
+        ...
 
     async def trigger(self, runs: Sequence[NewRun]) -> list[Status | None]:
-        """Insert manual runs under the job's lock and its overlap policy: QUEUED, BLOCKED behind an earlier one, or
-        SKIPPED (recorded). None: no such job, or a cancelled one. A future run of a serial job that nobody holds is
-        BLOCKED meanwhile: whether it overlaps is decided when it falls due. A pending run of a one-shot job becomes
-        serial with it."""
+        """Insert manual runs under the lock on the job, by its overlap policy. Return the status of each, in order:
+        QUEUED, BLOCKED behind an earlier run, or SKIPPED, which is recorded in the history. None: the job does not
+        exist or is cancelled. A run id that is stored already keeps its status, and nothing is written.
+
+        If runs of the job may not overlap, its run for a future fire becomes BLOCKED, unless a worker holds it: whether
+        it overlaps is decided when it falls due. A pending run of a one-shot job may then not overlap either.
+        """
         ...

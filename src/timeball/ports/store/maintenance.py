@@ -1,8 +1,8 @@
-"""Housekeeping: what one server does for all of them, under a lease.
+"""Maintenance: retention and clean-up, which one server does for all of them, under a lease.
 
-Leadership is economy, not safety. A lease has an epoch that grows with every change of its holder; each call that
-changes something names the epoch it was made in, and the store checks that inside the transaction. Who was deposed
-changes nothing, whatever he still believes.
+The lease saves work; it is not needed for safety. A lease has an epoch that grows with every change of its holder. Each
+call that changes something passes the epoch of its caller, and the store checks it inside the transaction. A server
+that lost the lease changes nothing, even if it does not know that yet.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from timeball.domain.instant import Micros
 
 
 class Lead(Struct, frozen=True):
-    """A lease as it was given."""
+    """A lease that a server holds: its name, its holder and its epoch."""
 
     name: str
     holder: str
@@ -24,51 +24,67 @@ class Lead(Struct, frozen=True):
 
 
 class Deposed(Exception):
-    """Somebody else has the lease. Nothing was changed."""
+    """Raised if another server holds the lease. Nothing was changed."""
 
 
 class Occupied(Exception):
-    """Others are busy where something was to be changed, and were not made to wait. Nothing was changed; try later."""
+    """Raised if the lock that a change needs is held by other transactions for longer than the call waits, so that they
+    are not delayed. Nothing was changed; try again later.
+    """
 
 
 class MaintenanceStore(Protocol):
-    """Every call with a `lead` raises `Deposed`, and changes nothing, once somebody else has the lease."""
+    """Every call with a `lead` raises `Deposed`, and changes nothing, if another server holds the lease."""
 
     async def lead(self, name: str, holder: str, for_: Micros) -> Lead | None:
-        """Take the lease if it is free or has run out, or renew it, from now on. None: somebody else has it."""
+        """Take a lease that is free or has run out, or renew it if `holder` has it. It then lasts for `for_`
+        microseconds from now. None: another server holds it.
+        """
         ...
 
     async def prepare_days(self, lead: Lead, days: Sequence[Micros]) -> None:
-        """Make room for the history of these days, each given by its first instant, where a store keeps them apart.
-        May raise `Occupied`: what finds no room of its own is kept all the same."""
+        """Create the partitions for the history of days, each given by its first instant, if the store has one
+        partition per day. Partitions that exist stay as they are. May raise `Occupied`. Rows of a day without a
+        partition are stored in the default partition.
+        """
         ...
 
     async def days_to_prune(self, before: Micros, most: int) -> list[Micros]:
-        """The days, each by its first instant, that were over before an instant and of which something ended before
-        it and may go, or that have room of their own; the oldest first. A run belongs to the day it was made on."""
+        """Return up to `most` days, each by its first instant, oldest first. All of them ended before `before`, and
+        have runs that ended before it and may be deleted, or have a partition of their own. A run belongs to the day on
+        which it was created.
+        """
         ...
 
     async def prune_day(self, lead: Lead, day: Micros, before: Micros, most: int) -> bool:
-        """Let go about so much of what ended before an instant, of a day that is over; whether more is left. The
-        verdicts go into the daily sums of their jobs in the same transaction. One-shot jobs go with their last run.
-        Stays: what gave up and still has the turn of its ordering key, since somebody has to deal with that.
-        May raise `Occupied`."""
+        """Delete about `most` rows of runs that ended before `before`, of a day that is over by then. Return True if
+        more may be left; call again then.
+
+        The verdicts are added to the daily sums of their jobs in the same transaction. A one-shot job is deleted with
+        its last run. A run that gave up and still holds its ordering key stays, because a user has to retry or discard
+        it. A run of a task stays until its workflow run has ended. May raise `Occupied`.
+        """
         ...
 
     async def forget_keys(self, lead: Lead, before: Micros, most: int) -> int:
-        """Drop idempotency keys that were used first before an instant and whose jobs are gone; how many."""
+        """Delete up to `most` idempotency keys that were first used before `before` and whose jobs do not exist any
+        more. Return how many were deleted.
+        """
         ...
 
     async def forget_versions(self, lead: Lead, before: Micros, most: int) -> int:
-        """Drop specs that jobs had until before an instant and that no run refers to any more; how many."""
+        """Delete up to `most` specs that were replaced in their jobs before `before` and that no run refers to any
+        more. Return how many were deleted.
+        """
         ...
 
 
 class Archiver(Protocol):
-    """Keeps days of history elsewhere before they are pruned."""
+    """Copies days of history to the archive before they are deleted from the store."""
 
     async def keep(self, day: Micros) -> bool:
-        """Whether everything of a day that has ended by now is kept; the day is given by its first instant. Does a
-        bounded share of the work, some seconds at most, and is asked again soon as long as the answer is no. A day may
-        come once more after it was kept and pruned: a run that waited for weeks ended, and belongs to it."""
+        """Archive a day, given by its first instant. Return True if all its runs that have ended are in the archive.
+        One call does a bounded share of the work, a few seconds at most; the caller repeats it while the answer is
+        False. A day may be passed again after it was archived and deleted, because a run of that day ended weeks later.
+        """
         ...

@@ -1,4 +1,4 @@
-"""What long answers come in."""
+"""Pages of lists."""
 
 from __future__ import annotations
 
@@ -10,5 +10,8 @@ T = TypeVar("T")
 
 
 class Page(Struct, Generic[T], frozen=True):
+    """One page of a list."""
+
     items: list[T]
     next_cursor: str | None = None
+    """The cursor to pass for the next page; None: this is the last page."""

@@ -1,4 +1,4 @@
-"""The store for who looks: lists, the ledger, output, the archive, and why something is as it is."""
+"""Reads of the store: lists, the ledger, output, the archive, large values, and the facts for `timeball why`."""
 
 from __future__ import annotations
 
@@ -19,27 +19,31 @@ from timeball.ports.store.paging import Page
 
 
 class RunFilter(Struct, frozen=True, kw_only=True):
+    """The runs to list or count. All conditions that are given must hold."""
+
     tenant: str
     job_id: str | None = None
     status: frozenset[Status] = frozenset()
     fire_from: Micros | None = None
+    """Only fire times at or after this instant."""
     fire_until: Micros | None = None
+    """Only fire times before this instant."""
     user_id: str | None = None
     tag: str | None = None
     task_id: str | None = None
     origin: frozenset[Origin] = frozenset()
     fingerprint: str | None = None
-    """Of the error with which it gave up."""
+    """The fingerprint of the error that ended the run."""
     made_before: str | None = None
     """Only ids before this one."""
     unattended: bool = False
-    """Of those that ended, only what nobody retried or discarded."""
+    """True: leave out finished runs that were retried or discarded."""
     dead_letters: bool = False
-    """Only dead runs nobody has retried or discarded."""
+    """True: only dead runs that were neither retried nor discarded."""
 
 
 class Match(Struct, frozen=True):
-    """A run that a filter means."""
+    """A run that matches a filter, with the fields that a bulk operation needs."""
 
     run_id: str
     job_id: str
@@ -48,11 +52,11 @@ class Match(Struct, frozen=True):
 
 
 class RunSpec(Struct, frozen=True):
-    """What a run executes, or executed."""
+    """The spec that a run executes or executed."""
 
     spec: JobSpec
     edited: bool
-    """Somebody edited it for this run; else it is the one its job had."""
+    """True if a user edited the spec for this run; else it is the spec of a version of the job."""
 
 
 class LetterGroup(Struct, frozen=True, kw_only=True):
@@ -60,29 +64,35 @@ class LetterGroup(Struct, frozen=True, kw_only=True):
 
     fingerprint: str | None
     letters: int
+    """Number of dead letters in the group."""
     jobs: int
+    """Number of jobs that they belong to."""
     first_at: Micros
-    """When the first of them died."""
+    """When the first of these runs ended."""
     last_at: Micros
     newest: str
-    """The run with the newest id among them, and its failure."""
+    """The id of the newest run of the group; `failure` is its error."""
     failure: Failure | None
 
 
 class LetterGroups(Struct, frozen=True):
     groups: list[LetterGroup]
     counted: int
-    """The letters that were looked at, in these groups and others."""
+    """Number of dead letters that were counted, in these groups and in smaller ones that are not listed."""
     more: bool
-    """There are older ones that were not."""
+    """True if there are older dead letters that were not counted."""
 
 
 class LedgerSums(Struct, frozen=True):
+    """The numbers of due fires of a job in a range."""
+
     due: int
     counts: dict[Verdict, int]
 
 
 class LogLine(Struct, frozen=True):
+    """A stored chunk of output."""
+
     attempt: int
     seq: int
     stream: str
@@ -91,99 +101,124 @@ class LogLine(Struct, frozen=True):
 
 
 class ReadStore(Protocol):
-    async def runs(self, ids: Sequence[str]) -> dict[str, Run]: ...
-
-    async def list_runs(self, where: RunFilter, cursor: str | None, limit: int, *, may_lag: bool = False) -> Page[Run]:
-        """Newest fire time first, ties by id, live and finished alike. A run that ends keeps its place in that
-        order, so that pages miss none and tell none twice. A span is meant if it reaches into the filter's times."""
+    async def runs(self, ids: Sequence[str]) -> dict[str, Run]:
+        """Return runs, live and finished, by their ids, without those that do not exist."""
         ...
 
-    async def count_runs(self, where: RunFilter) -> int: ...
+    async def list_runs(self, where: RunFilter, cursor: str | None, limit: int, *, may_lag: bool = False) -> Page[Run]:
+        """Return a page of live and finished runs, newest fire time first, then by id. A run keeps its position when it
+        ends, so that pages neither miss a run nor repeat one. A ledger row of several fires is included if its range
+        overlaps the times of the filter.
+        """
+        ...
+
+    async def count_runs(self, where: RunFilter) -> int:
+        """Return the number of runs that match."""
+        ...
 
     async def match_runs(self, where: RunFilter, after: Match | None, limit: int) -> list[Match]:
-        """The first that match of those after this one, oldest fire time first, ties by id."""
+        """Return the next runs that match, after `after`, oldest fire time first, then by id."""
         ...
 
     async def specs(self, run_ids: Sequence[str]) -> dict[str, RunSpec]:
-        """What runs execute, live and finished alike; without those whose spec cannot be read. What a run has stays
-        what it is, whatever becomes of its job."""
+        """Return the specs that live and finished runs execute, by run id, without those that cannot be decoded. The
+        spec of a run stays the same when its job changes.
+        """
         ...
 
     async def letter_groups(self, where: RunFilter, limit: int, *, may_lag: bool = False) -> LetterGroups:
-        """The largest groups of dead letters, largest first."""
+        """Return the largest groups of dead letters that match, largest first."""
         ...
 
     async def current_run(self, job_id: str) -> Run | None:
-        """The run that started last, else the pending one that is next, else None. Of a workflow, not those of its
-        tasks."""
+        """Return the run of a job that started last; if none has started, the next pending one; None: the job has no
+        run. Runs of the tasks of a workflow are not considered.
+        """
         ...
 
     async def attempts(self, run_id: str) -> list[Attempt]:
-        """The attempts before the last."""
+        """Return all attempts of a run except the last, which is part of the run itself."""
         ...
 
     async def first_attempts(self, run_ids: Sequence[str]) -> dict[str, Attempt]:
-        """The first attempt of each of these runs that has had another."""
+        """Return the first attempt of each run that has had more than one, by run id."""
         ...
 
     async def ledger(
         self, job_id: str, since: Micros, until: Micros, cursor: str | None, limit: int, *, may_lag: bool = False
     ) -> Page[Run]:
-        """Rows whose instants fall into [since, until), oldest first; only due instants. Future instants are not
-        part of it."""
+        """Return a page of the ledger rows of a job whose fires are in [since, until), oldest first. Only due fires are
+        included, no future ones.
+        """
         ...
 
     async def ledger_sums(self, job_id: str, since: Micros, until: Micros, *, may_lag: bool = False) -> LedgerSums:
-        """How many instants fell due and what became of them; a live run counts as `open`."""
+        """Return how many fires of a job in [since, until) fell due, and how many have which verdict. The fire of a
+        live run counts as `open`.
+        """
         ...
 
     async def logs(self, run_id: str, attempt: int | None, after: int, limit: int) -> list[LogLine]:
-        """Output in order; of one attempt, or of all; `after` is the last (attempt * 1_000_000 + seq) seen."""
+        """Return the next output of a run, in order, of one attempt or of all. `after` is the position of the last
+        chunk that the caller has, `attempt * 1_000_000 + seq`.
+        """
         ...
 
 
 class ArchiveStore(Protocol):
-    """What goes to the archive: runs that ended at or after an instant, in the order of their ids. Of runs with large
-    results fewer come at once, so that no answer is large."""
+    """Reads for the archive: runs that ended at or after an instant, in the order of their ids. An answer has fewer
+    runs if their results are large, so that its size is bounded.
+    """
 
     async def finished_in(self, first: str, until: str, since: Micros, limit: int) -> list[Finished]:
-        """The next of them whose ids are at or after `first` and before `until`. Nothing: there are no more."""
+        """Return the next runs that ended at or after `since`, with ids at or after `first` and before `until`. An
+        empty list means that there are no more.
+        """
         ...
 
     async def output_in(
         self, after: tuple[str, int, int], until: str, since: Micros, limit: int
     ) -> list[tuple[str, LogLine]]:
-        """The next pieces of their output, each with its run's id: after this run, attempt and number, and of runs
-        before `until`."""
+        """Return the next chunks of output of runs that ended at or after `since`, each with the id of its run: after
+        the run, attempt and `seq` in `after`, and of runs with ids before `until`. An empty list means that there are
+        no more.
+        """
         ...
 
 
 class LargeStore(Protocol):
-    """What rows say about objects that are kept elsewhere, see `domain.job.large_values`. A row that would begin to
-    refer to one too late is not written: whoever submits, amends or triggers that raises `Unavailable`."""
+    """References from rows to large values in object storage (`domain.job.large_values`). A row may not begin to refer
+    to an object that was written more than two days ago, because maintenance deletes objects without a reference. The
+    call that submits, amends or triggers such a row raises `Unavailable`.
+    """
 
     async def number(self, fresh: int) -> int:
-        """The number of this store, by which its objects are told from those of others: the one it was given first,
-        wherever it moves."""
+        """Return the number of this store, which is part of the keys of its objects and tells them apart from the
+        objects of other stores. The first call stores `fresh`; all later calls return that number, also after the store
+        was transferred to another database.
+        """
         ...
 
     async def referred_to(self, kind: str, keys: Sequence[str]) -> set[str]:
-        """Those of these objects that a row refers to, or may begin to refer to."""
+        """Return those objects of a kind that a row refers to, or may begin to refer to."""
         ...
 
     async def replace_output(self, run_id: str, attempt: int, seqs: Sequence[int], key: str) -> bool:
-        """Replace all output of an attempt that has ended, which are these pieces, by one that refers to an object.
-        False: it is something else by now, and stays."""
+        """Replace the output of an attempt by a reference to an object. Precondition: the attempt has ended, and
+        `seqs` are the numbers of all its chunks. Return False, and change nothing, if the output is different.
+        """
         ...
 
 
 class WhyStore(Protocol):
-    """What is the matter? Looks at much, but never at more than so much: it counts up to `MAX_COUNTED`."""
+    """Reads the facts that explain the state of a run or a job. The work is bounded: at most `MAX_COUNTED` runs are
+    counted.
+    """
 
     async def circumstances(self, run_id: str) -> DiagnosisSnapshot | None:
-        """All that explains where a run is; None: no such run."""
+        """Return the facts that explain the state of a run; None: there is no such run."""
         ...
 
     async def standing(self, job_id: str) -> Standing | None:
-        """All that explains where a job is; None: no such job."""
+        """Return the facts that explain the state of a job; None: there is no such job."""
         ...

@@ -1,4 +1,4 @@
-"""The store of runs: who gets them, how they end, and what becomes of them then."""
+"""The store of runs: claims, settlements, cancellation, retries and replays, preemption, and gates."""
 
 from __future__ import annotations
 
@@ -18,49 +18,64 @@ from timeball.ports.worker_protocol import Ended, LogChunk, Pausing, Progress, S
 
 
 class SlotRequest(Struct, frozen=True):
+    """The free slots of a worker with a pending poll."""
+
     session: str
     worker: str
+    """The name of the worker."""
     slots: int
     poll: int = 0
-    """The number of the poll that waits: what is claimed for it is for nobody else."""
+    """The number of the pending poll. A run that is claimed for it is delivered with the answer to this poll, or
+    released.
+    """
 
 
 class Claim(AttemptWithLocks, frozen=True, kw_only=True):
+    """An attempt that the store has given to a session."""
+
     session: str
     poll: int
+    """The number of the poll that the run was claimed for."""
     fire_time: Micros
     eligible_at: Micros
+    """The attempt must not start before this instant of the store's clock."""
     spec: bytes
     task: bytes | None
+    """The JSON of the registered task; None: the spec contains its task."""
     slots: int = 1
-    """How many of its worker's it takes."""
+    """Number of slots of the worker that the run uses."""
 
 
 class Claimed(Struct, frozen=True):
+    """The result of one claim."""
+
     claims: list[Claim]
     now: Micros
-    """The store's time at or before the moment this was answered: delays count from it."""
+    """The store's time at or before the moment of the answer. Start delays count from it."""
     again: bool = False
-    """Some runs were put aside to wait, or somebody else looked at them: others may fill the slots that are left."""
+    """True if candidates had to wait at a gate or were locked by another server: another claim may fill the slots that
+    are left.
+    """
     left: int = 0
-    """Slots that any run could have had: none is ready, somebody else had his hands on them, or they are too many for
-    one claim."""
+    """Number of slots left for runs without placement requirements: no such run is ready, other servers have locked
+    them, or one claim does not fill so many slots.
+    """
     more: bool = False
-    """It handed out as much as one claim may: there is probably more to be had."""
+    """True if the claim reached the maximum number of runs: more runs are probably ready."""
 
 
 class Settlement(AttemptWithLocks, frozen=True, kw_only=True):
-    """The end of an attempt, to be judged by `lifecycle.settle` inside the transaction."""
+    """The end of an attempt. `lifecycle.settle` decides inside the transaction what follows from it."""
 
     session: str
-    """Which holds the attempt, as the report or the row says."""
+    """The session that holds the attempt, according to the report or to the row of the run."""
     outcome: Outcome
     started_at: Micros | None
     finished_at: Micros
     spread: float
-    """A random number in [0, 1) for the backoff."""
+    """A random number in [0, 1) for the retry delay."""
     host: str | None = None
-    """The host that an `http` attempt called."""
+    """The host and port that an `http` attempt called."""
 
     @classmethod
     def of(
@@ -73,6 +88,7 @@ class Settlement(AttemptWithLocks, frozen=True, kw_only=True):
         spread: float = 0.0,
         host: str | None = None,
     ) -> Self:
+        """Return the settlement of a claimed or reported attempt."""
         return cls(
             run_id=attempt.run_id,
             job_id=attempt.job_id,
@@ -90,167 +106,213 @@ class Settlement(AttemptWithLocks, frozen=True, kw_only=True):
 
 
 class Settled(Struct, frozen=True):
-    """The transition took effect; None status: the run lives on (retry, given back)."""
+    """A settlement that took effect."""
 
     run_id: str
     status: Status | None
+    """The terminal status of the run; None: the run is alive, to be retried or because the attempt was released."""
     frees: bool = False
-    """Whether others may be claimable now that could not be before: the next of its job, or under one of its keys."""
+    """True if other runs may be claimable now: the next run of the job or of the ordering key, or runs that wait for a
+    permit or a host.
+    """
     backfills: bool = False
-    """It was a run of a backfill, which may have room for another."""
+    """True if the run belongs to a backfill, which may now create another run."""
     woven: bool = False
-    """Whether it is a task of a workflow run, which may go on now."""
+    """True if the run executes a task of a workflow run, which may now advance."""
     upstream_events: bool = False
-    """Whether another job follows, which fires now."""
+    """True if the end of the run was stored as an upstream event of another job."""
 
 
 class Cancelling(Struct, frozen=True):
-    """What a cancel did to one run."""
+    """The result of a cancel request for one run."""
 
     run_id: str
     status: Status
-    """CANCELLED: ended at once. RUNNING: asked its worker. Else the terminal status it already had."""
+    """CANCELLED: the run ended at once. RUNNING: its worker gets a cancel order. Otherwise the terminal status that the
+    run had before.
+    """
     token: int | None = None
+    """The token of the running attempt; None: no attempt is running."""
     started: bool = False
-    """Whether its attempt is known to have started."""
+    """True if the running attempt is known to have started."""
 
 
 class Wanted(StrEnum):
-    """What a held attempt is to do."""
+    """What a session is to do with an attempt that it holds."""
 
     GO_ON = "go_on"
+    """Continue: cancellation was not requested."""
     STOP = "stop"
-    """Somebody cancelled it."""
+    """Stop it: cancellation was requested."""
     DIE = "die"
-    """The same, at once: without the grace that jobs get."""
+    """Stop it at once, without the grace in which jobs may stop by themselves."""
 
 
 class RunMark(Struct, frozen=True):
-    """Where a live run stands; another mark, another state or more output."""
+    """A fingerprint of a live run. It differs from an earlier one if the state has changed or output was added."""
 
     state: str
     attempt: int
     token: int | None
     last_place: int | None
-    """Of its output: `attempt * 1_000_000 + seq`."""
+    """The position of the last chunk of output, `attempt * 1_000_000 + seq`; None: there is no output."""
 
 
 class RunStore(Protocol):
     async def run_marks(self, run_ids: Sequence[str]) -> dict[str, RunMark]:
-        """Of live runs, what differs once something of them changed. A run without a mark has ended, or is gone."""
+        """Return the marks of live runs by their ids. A run that is left out has ended or does not exist."""
         ...
 
     async def claim(self, wants: Sequence[SlotRequest], ahead: Micros) -> Claimed:
-        """Hand out READY runs: those due by rank, then those due within `ahead`, one per slot. Each gets the next
-        attempt number and a fresh token and is RUNNING for its session. Never the same run twice, however many
-        claim at once; sessions whose lease lapsed get nothing."""
+        """Assign READY runs to sessions: first those that are due, by rank, then those that are due within `ahead`,
+        until the slots are filled. Each run gets the next attempt number and a new token, and is RUNNING under its
+        session. No run is assigned twice, however many servers claim at the same time. A session whose lease has lapsed
+        gets nothing.
+
+        If the call raises `Unavailable`, runs may have been claimed that no server delivers. The next poll of each
+        session releases them with `give_back`. A repeated call claims other runs.
+        """
         ...
 
     async def next_eligible_at(self, after: Micros = 0, *, choosy_after: Micros = 0) -> Micros | None:
-        """When the earliest READY run may be claimed, of those that may be after an instant: those before wait for a
-        worker that is not there. `choosy_after` is that instant for runs that not every worker can take."""
+        """Return when the next READY run may be claimed, among runs that become eligible after `after`: those before it
+        wait for a worker that has no pending poll. For runs with a placement profile, which not every worker can
+        execute, `choosy_after` replaces `after`. None: there is no such run.
+        """
         ...
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[Settled | None]:
-        """Judge and persist, guarded by id, attempt, token, session and RUNNING; None: stale, nothing was written. A
-        terminal run moves to the history with its verdict; an attempt that is followed by another is kept; given back
-        costs no attempt; the next BLOCKED run of a serial job becomes READY."""
+        """Decide and store the ends of attempts. Return one result per settlement, in order. The guard is: id, attempt,
+        token and session are those of the row, and the run is RUNNING. None: the guard failed and nothing was written,
+        so a repeated settlement changes nothing.
+
+        - A run with a terminal status moves to the history with its verdict.
+        - An attempt that another one follows is kept in the list of attempts.
+        - A released attempt does not count as an attempt.
+        - If runs of the job may not overlap, its next BLOCKED run becomes READY.
+        """
         ...
 
     async def note(
         self, session: str, started: Sequence[tuple[Started, Micros]], progress: Sequence[Progress]
     ) -> list[int]:
-        """Record starts (with the instant) and progress of held attempts; answers the tokens that are stale."""
+        """Record starts, each with its instant, and progress of attempts that the session holds. Return the tokens of
+        the other attempts; nothing is written about these. Only the first start of an attempt is recorded.
+        """
         ...
 
     async def append_logs(self, session: str, chunks: Sequence[LogChunk], now: Micros) -> list[int]:
-        """Keep output of attempts that a session holds; answers the stale tokens. A chunk that is already there is
-        left alone."""
+        """Store output of attempts that the session holds. Return the tokens of the other attempts; nothing is written
+        about these. A chunk that is stored already stays as it is.
+        """
         ...
 
     async def request_cancel(self, run_ids: Sequence[str]) -> list[Cancelling | None]:
-        """End waiting runs as CANCELLED; mark RUNNING ones, whose only end is then `cancelled`. None: no such run."""
+        """End waiting runs as CANCELLED. Mark RUNNING runs, which can then only end as `cancelled`; a workflow run with
+        the runs of its tasks. Return one result per id, in order. None: there is no such run. A repeated call changes
+        nothing.
+        """
         ...
 
     async def holding(self, session: str) -> dict[int, Wanted]:
-        """Tokens of the session's attempts, each with what is wanted of it."""
+        """Return the tokens of all attempts that the session holds, and what the session is to do with each."""
         ...
 
     async def held(self, session: str, attempts: Sequence[tuple[str, int, int]]) -> set[tuple[str, int, int]]:
-        """Those that the session holds now, of attempts given by run, number and token."""
+        """Return those of the attempts, given by run id, attempt number and token, that the session holds now."""
         ...
 
     async def cancel_orders(self) -> list[tuple[str, int, bool]]:
-        """Session and token of every RUNNING attempt that is to be cancelled, and whether at once."""
+        """Return all RUNNING attempts whose cancellation was requested: session, token, and True if the attempt gets no
+        grace.
+        """
         ...
 
     async def hurry(self, run_ids: Sequence[str]) -> list[bool]:
-        """Make waiting retries eligible now. False: it does not wait for a retry."""
+        """Make runs that wait for a retry eligible now. Return one result per id, in order. False: the run does not
+        wait for a retry, and nothing was changed.
+        """
         ...
 
 
 class RepeatStore(Protocol):
-    """What people do with runs that ended. A retry takes a run's place, once; a replay is one more run like it."""
+    """Retries and replays of finished runs, at the request of users. A finished run can be retried once, by a run that
+    takes its place. It can be replayed any number of times; each replay is an additional run.
+    """
 
     async def repeat(self, pairs: Sequence[tuple[str, NewRun]]) -> list[Status | None]:
-        """Insert each run as the successor of a finished one, given by its id, once: overlap as in `trigger`, but what
-        it forbids is not recorded (SKIPPED), and leaves the old run to be repeated later. None: the old one is not
-        finished, was repeated already, or its job is cancelled."""
+        """Insert each run as the retry of a finished run, whose id comes first in the pair. Return the status of each
+        new run, in order. The overlap policy decides as in `trigger`; if it skips a run (SKIPPED), nothing is written,
+        and the finished run can be retried later. None: the old run has not finished, was retried by another run, or
+        its job is cancelled. A repeated call with the same new ids returns their statuses.
+        """
         ...
 
     async def repeat_letters(self, pairs: Sequence[tuple[str, NewRun]]) -> list[Status | None]:
-        """The same, but only of dead letters: a run that was discarded is none any more."""
+        """Do the same as `repeat`, but only for dead letters. A run that was discarded is not a dead letter any more."""
         ...
 
     async def replay(self, pairs: Sequence[tuple[str, NewRun]], since: str) -> list[Status | None]:
-        """Insert each run as a replay of a finished one, but none of those that were replayed here by a run whose id
-        is `since` or later: so one replay of many can be repeated. Overlap as in `repeat`."""
+        """Insert each run as a replay of a finished run, whose id comes first in the pair. A finished run whose last
+        replay has an id at or after `since` is not replayed again, so that a bulk replay can be repeated. The overlap
+        policy decides as in `repeat`. Return the status of each new run, in order; None: nothing was inserted.
+        """
         ...
 
     async def discard(self, run_ids: Sequence[str]) -> list[bool]:
-        """Take dead and failed runs that nobody dealt with yet off the dead letters; they stay in the history.
-        False: it is none, or not any more."""
+        """Discard dead and failed runs that were neither retried nor discarded. They leave the dead letters and stay in
+        the history; an ordering key that such a run holds passes to the next run. Return one result per id, in order.
+        False: the run is not of that kind, and nothing was changed.
+        """
         ...
 
 
 class PreemptionStore(Protocol):
     async def preempt(self) -> bool:
-        """Ask one running attempt that allows it to make room, if a run of a higher class waits which then fits, and
-        nobody makes room for that one yet. Guarded by id, attempt, token and RUNNING. Whether there is anybody who
-        could make room, or does: else there is nothing to look at soon."""
+        """Store a preemption order for one running attempt that allows it, if a run of a higher priority waits that
+        fits on the slots of the attempt, and no other attempt is preempted for that run. The guard is: id, attempt and
+        token are those of the row, and the run is RUNNING.
+
+        Return True if some attempt is preempted or could be. False: the caller need not call again soon.
+        """
         ...
 
     async def pause_orders(self) -> list[tuple[str, int, int]]:
-        """Session, token and number of every order that its worker has not answered."""
+        """Return all preemption orders that the worker has not answered: session, token and number."""
         ...
 
     async def note_pauses(self, session: str, pauses: Sequence[tuple[Pausing, Micros]]) -> list[int]:
-        """Record what became of orders (with the instant); answers the tokens that are stale."""
+        """Record the answers to preemption orders, each with its instant, for attempts that the session holds. Return
+        the tokens of the other attempts; nothing is written about these.
+        """
         ...
 
     async def preemptions(self, run_id: str) -> list[Preemption]:
-        """Every time that a run made room."""
+        """Return all preemptions of a run."""
         ...
 
 
 class GateStore(Protocol):
     async def open_gates(self, limit: int) -> int:
-        """Let runs go on that wait at gates whose time has come: a rate has a token again, a host had its rest. How
-        many gates were looked at."""
+        """Let runs pass gates that time has opened: a rate limit has a token again, or the pause of a circuit breaker
+        is over. At most `limit` gates are checked. Return the number of gates that were checked.
+        """
         ...
 
     async def next_look_at(self) -> Micros | None:
-        """When the earliest gate has to be looked at."""
+        """Return when the next gate must be checked; None: no gate opens by time."""
         ...
 
     async def expire(self, limit: int) -> int:
-        """End runs that did not start by their deadline as SKIPPED; how many."""
+        """End up to `limit` runs that did not start before their deadline as SKIPPED. Return how many were ended."""
         ...
 
     async def next_expiry(self) -> Micros | None:
-        """When the earliest run becomes too late to start."""
+        """Return when the next start deadline of a waiting run passes; None: no waiting run has one."""
         ...
 
     async def forget_unused(self, limit: int) -> None:
-        """Drop gates and turns that nobody uses any more, and preemptions of long ago."""
+        """Delete unused gates, ordering keys, placement profiles and planning failures, at most `limit` of each, and
+        preemptions that ended 90 days ago or earlier.
+        """
         ...

@@ -1,12 +1,15 @@
-"""The store: the only truth. A few protocols, batch-first; a single call is a batch of one.
+"""The store: the only truth. Its calls take batches; a single item is a batch of one.
 
-Rules every implementation keeps, proven by one conformance suite:
+Every implementation keeps these rules, and one conformance suite checks them:
 
-- A call is one transaction, durable when it returns. It happens completely or not at all; one bad item never
-  fails its neighbours.
-- Every write states its precondition and returns what it really changed. It never trusts what was read before.
-- Due and lease conditions use the store's own clock.
-- A call that raised `Unavailable` may have taken effect; each may be repeated as it is.
+- A call is one transaction. It takes effect completely or not at all, and is durable when it returns. A call with many
+  items may take several transactions; then this holds for each item.
+- One bad item of a batch never fails the other items.
+- Every write checks its precondition inside the transaction and returns what it changed. It does not rely on what was
+  read before.
+- Whether a run is due, or a lease has lapsed, is decided on the store's own clock.
+- A call that raised `Unavailable` may have taken effect. Every call may be repeated unchanged.
+- `may_lag=True` allows a replica that is slightly behind to answer a read. No decision may depend on such a read.
 """
 
 from __future__ import annotations
@@ -48,32 +51,47 @@ class Store(
     Protocol,
 ):
     def now(self) -> Micros:
-        """The store's time, or an instant shortly before it; never after it, and never running backwards."""
+        """Return the store's time, or an instant shortly before it. The answer is never later than the store's time and
+        never runs backwards.
+        """
         ...
 
     async def open(self) -> None:
-        """Connect and migrate. A second embedded store on the same folder raises `Conflict`."""
+        """Connect to the database and migrate its schema. Raises `Conflict` if another process has opened the same
+        embedded store.
+        """
         ...
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Finish the writes that have begun, then close all connections. An embedded store is free for another process
+        after this.
+        """
+        ...
 
     async def ping(self) -> None:
-        """Raises `Unavailable` unless the store answers."""
+        """Return if the store answers; raise `Unavailable` if it does not."""
         ...
 
     async def probe_write(self) -> None:
-        """Commit a write of no consequence. Raises `Unavailable` if the store is read-only or its disk is full."""
+        """Commit a write that changes nothing of consequence. Raises `Unavailable` if the store is read-only or its
+        disk is full.
+        """
         ...
 
     def listen(self, hint: WakeupListener) -> None:
-        """Call `hint(topic)` whenever another server on this store says that there may be something to do.
-        Topics are those of `ports.wakeups`. Lost hints cost at most a tick."""
+        """Call `hint(topic)` whenever another server on this store sends a wakeup. Topics are those of `ports.wakeups`.
+        Wakeups may get lost; a lost one delays work by at most one tick (one second).
+        """
         ...
 
     def wake_all(self, topic: str) -> None:
-        """Give that hint to the other servers: soon, coalesced, never inside a transaction."""
+        """Send a wakeup to the other servers on this store, within milliseconds. Several wakeups of one topic may be
+        sent as one. This never blocks, and sends nothing inside a transaction.
+        """
         ...
 
 
 class WakeupListener(Protocol):
+    """Receives the topics of wakeups that other servers send."""
+
     def __call__(self, topic: str) -> None: ...

@@ -14,9 +14,13 @@ from timeball.ports.worker_protocol import LOCAL_KEY
 
 
 class Worker(Struct, frozen=True, kw_only=True):
+    """A worker and its session."""
+
     session: str
     key: str | None
-    """The id of the key that opened the session, or `LOCAL_KEY`; None: see `Lease.key`."""
+    """The id of the API key that opened the session, or `LOCAL_KEY`; None: an older version of the server opened it,
+    which did not store keys.
+    """
     name: str
     slots: int
     labels: list[str]
@@ -27,18 +31,18 @@ class Worker(Struct, frozen=True, kw_only=True):
     lease_until: Micros
     running: int = 0
     used: Need = NOTHING
-    """What its runs take of it."""
+    """The slots, CPUs and memory that its runs use."""
     cpu: float | None = None
     memory_mb: int | None = None
     dedicated: bool = False
     kinds: list[str] | None = None
-    """The kinds of tasks that it takes; None: every one."""
+    """The task kinds that the worker accepts; None: all kinds."""
     reserved_for: str | None = None
-    """The profile of the run that waits until this worker has room for it."""
+    """The placement profile for which the worker is reserved: a run with it waits until the worker has the capacity."""
 
     @property
     def offer(self) -> Offer:
-        """All that it has to offer."""
+        """The whole capacity of the worker, including what its runs use."""
         return Offer(
             session=self.session,
             slots=self.slots,
@@ -52,57 +56,68 @@ class Worker(Struct, frozen=True, kw_only=True):
 
 
 class Lease(Struct, frozen=True):
-    """Of a session, once it was renewed."""
+    """A session whose lease was renewed."""
 
     name: str
-    """The worker's."""
+    """The name of the worker."""
     key: str | None
-    """That opened the session; None: a server opened it that did not know keys of sessions yet."""
+    """The id of the API key that opened the session; None: an older version of the server opened it, which did not
+    store keys.
+    """
 
 
 class Unreported(Struct, frozen=True):
-    """A page of the attempts whose end is overdue although their workers are alive."""
+    """A page of attempts whose end is overdue although the leases of their workers are valid."""
 
     runs: list[Settlement]
-    """As `Lost` settlements (spread 0)."""
+    """The attempts as `Lost` settlements (spread 0)."""
     after: tuple[str, str] | None
-    """Where the next page begins; None: this was the last one."""
+    """The session and run id after which the next page begins; None: this was the last page."""
 
 
 class WorkerStore(Protocol):
     async def register(self, worker: Worker, lease: Micros) -> None:
-        """A new session with a lease that starts now."""
+        """Insert a session with a lease that starts now. A session that exists already stays as it is."""
         ...
 
     async def renew(self, sessions: Sequence[tuple[str, str]], lease: Micros) -> list[Lease | None]:
-        """Extend the leases of sessions, each given with the key that speaks for it, from now on. None: it lapsed or
-        never was, or another key opened it; it stays so."""
+        """Extend the leases of sessions to `lease` microseconds from now. Each session is given with the API key of the
+        message. Return one result per session, in order. None: the lease has lapsed, the session does not exist, or
+        another key opened it; nothing was changed. A lapsed lease is never valid again.
+        """
         ...
 
     async def give_back(self, session: str, held: Sequence[int], poll: int) -> int:
-        """Give back the session's RUNNING runs that were claimed for polls before this one and whose token is not
-        held; how many. Costs no attempt; a run whose cancel was requested ends CANCELLED. A poll that arrives late,
-        after the worker sent others, thus never touches what those were answered with."""
+        """Release the RUNNING runs of a session that were claimed for polls before `poll` and whose tokens are not in
+        `held`. Return how many were released. That costs no attempt; a run whose cancellation was requested ends as
+        CANCELLED. Because of the poll number, a poll that arrives after newer ones never releases runs that were
+        assigned with the answers to those.
+        """
         ...
 
     async def lapsed(self, limit: int) -> list[Settlement]:
-        """RUNNING runs whose session's lease lapsed or is gone, as `Lost` settlements (spread 0)."""
+        """Mark the leases that have run out as lapsed. Return up to `limit` RUNNING runs whose session has no valid
+        lease, as `Lost` settlements (spread 0). The caller settles them.
+        """
         ...
 
     async def unreported(self, after: tuple[str, str], limit: int) -> Unreported:
-        """RUNNING runs whose end was not reported by `lifecycle.report_due_at`, among the next so many attempts that
-        workers have had for longer than a lease, by session and id. A run without a timeout is none of them."""
+        """Return the attempts whose end was not reported by `lifecycle.report_due_at`, among the next `limit` attempts
+        that were claimed longer than a lease ago. The order is by session and run id, and begins after `after`. An
+        attempt without a timeout is never overdue.
+        """
         ...
 
     async def end_session(self, session: str, key: str = LOCAL_KEY) -> bool:
-        """Let the lease lapse now and give back everything it holds. False: there is no such session, or another key
-        opened it; nothing changes."""
+        """End the lease of a session now and release all attempts that it holds. Return False, and change nothing, if
+        there is no such session or another key opened it.
+        """
         ...
 
     async def forget_sessions(self, seen_before: Micros) -> int:
-        """Drop sessions that lapsed before an instant and hold nothing."""
+        """Delete sessions whose lease ended before `seen_before` and that hold no attempt. Return how many."""
         ...
 
     async def workers(self) -> list[Worker]:
-        """Sessions with a lease, newest first."""
+        """Return the workers with a valid lease, newest first."""
         ...
