@@ -1,1 +1,1 @@
-"""Jobs as JSON: what the API and manifests share to read and to show them."""
+"""Jobs as JSON. The API and the manifests use this package to read job documents and to show jobs."""

@@ -1,4 +1,6 @@
-"""Documents that describe a job or a change of one, as types: what is decoded, and what the OpenAPI document shows."""
+"""Types of the documents that describe a job or a change of a job. Requests are decoded with them, and the OpenAPI
+document shows them.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ class Payload(Struct, frozen=True):
 
 
 class FlatJob(Struct, frozen=True, rename="camel", kw_only=True):
-    """A job in the flat shape. Fields of the types that are not chosen are ignored."""
+    """A job in the flat shape. Fields that belong to another schedule type are ignored."""
 
     schedule_type: Literal["immediate", "future", "cron", "interval"]
     payload: Payload
@@ -57,7 +59,7 @@ JOB_SHAPES: Final = (CanonicalJob, FlatJob, RecurringJob)
 
 
 def _without_limits(kind: Any) -> Any:
-    """A type of values whose limits are checked when the change is made."""
+    """Return the type without its limits, which are checked when the change is applied to the job."""
     if get_origin(kind) is Annotated:
         return get_args(kind)[0]
     if get_origin(kind) in (Union, UnionType):
@@ -84,4 +86,6 @@ JobChange: Final = msgspec.defstruct(
     rename="camel",
     kw_only=True,
 )
-"""Made from the fields of `JobSpec`: any of them, or null. The type is for the OpenAPI document; `job_reader` reads."""
+"""All fields of `JobSpec` and of the other shapes; each may be left out or null. The type is only for the OpenAPI
+document: `job_reader` decodes changes.
+"""

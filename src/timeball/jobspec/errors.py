@@ -1,5 +1,6 @@
-"""Bodies that cannot be read. Apart from the other problems, so that the command line, which reads jobs from files as
-the API does, need not import what a server logs with."""
+"""Errors for request bodies that cannot be read. They are in a module of their own because the command line reads job
+files with the same code as the API, and must not import the logging of the server.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +8,12 @@ from timeball.domain.errors import TimeballError
 
 
 class Malformed(TimeballError):
-    """The body is not JSON, or not text at all."""
+    """The body is not JSON, or not UTF-8."""
 
     code = "malformed"
 
 
 class UnsupportedEncoding(TimeballError):
-    """A compressed body: its size cannot be bounded before it is unpacked."""
+    """The body is compressed. Its real size cannot be limited before it is decompressed."""
 
     code = "unsupported_encoding"

@@ -1,4 +1,4 @@
-"""Read request bodies: bounded, and only what the store can keep. Bad bytes end here, with a pointer."""
+"""Reads request bodies within bounds. Values that the store cannot keep are refused here, with a JSON pointer."""
 
 from __future__ import annotations
 
@@ -16,25 +16,31 @@ from timeball.slices import Steps, at_once, in_slices
 MAX_BODY: Final = 1 << 20
 MAX_BATCH: Final = 32 << 20
 MAX_DEPTH: Final = 64
-"""Of nested arrays and objects: far more than people write, far less than a parser's stack."""
+"""Maximum depth of nested arrays and objects: far more than real documents have, far less than the stack of a parser
+allows.
+"""
 MAX_EXPONENTS: Final = 1_000
-"""Numbers with an exponent of three digits in one body. To read one of them takes up to 10 µs, 200 times as long as
-others: 1 MiB of `1e308` held the event loop for 1.7 s."""
+"""Maximum number of numbers with an exponent of three digits in one body. Parsing one takes up to 10 µs, 200 times as
+long as other numbers: 1 MiB of `1e308` blocked the event loop for 1.7 s.
+"""
 MIN_EXPONENTS_SIZE: Final = 4 * MAX_EXPONENTS
-"""Bytes of the shortest body with more of them than that."""
+"""A body with more than `MAX_EXPONENTS` such numbers has more bytes than this."""
 FEW_EXPONENTS: Final = 20
+"""Up to this number, exponents are not counted exactly."""
 MAX_CONTAINERS: Final = 50_000
-"""Arrays and objects in one body: to make and look through 350,000 of them, which fit into 1 MiB, takes a third of a
-second."""
+"""Maximum number of arrays and objects in one body. 1 MiB can hold 350,000, and creating and checking these takes a
+third of a second.
+"""
 FEW_CONTAINERS: Final = 1_000
+"""Up to this number, containers are not counted exactly."""
 SMALL_BODY: Final = 16_384
-"""Bytes of a body that is read at once: no work on it takes long."""
+"""Maximum number of bytes of a body that is read without yielding to the event loop."""
 VALUES_PER_STEP: Final = 2_000
-"""Values that are looked at between two stops."""
+"""Number of values that are checked before the event loop may get its turn."""
 
-# NUL (PostgreSQL's text cannot hold it) and halves of surrogate pairs.
+# NUL, which a text of PostgreSQL cannot contain, and halves of surrogate pairs.
 _SUSPICIOUS_TEXT = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
-# A number that may be beyond 64 bits, with all its digits made zeros: found 15 times as fast as by `[0-9]{19}`.
+# Matches a number that may exceed 64 bits, after all digits were replaced by zeros: 15 times as fast as `[0-9]{19}`.
 _LONG_NUMBER = b"0" * 19
 _AS_ZEROS = bytes.maketrans(b"123456789E", b"000000000e")
 _EXPONENTS: Final = (b"e000", b"e+000", b"e-000")
@@ -43,17 +49,21 @@ _INT64 = range(-(1 << 63), 1 << 63)
 
 
 def is_suspicious(raw: bytes) -> bool:
-    """Whether something may be in there that must be looked at value by value. Cheap, and never wrong with False."""
+    """Return True if the body may contain a value that no store can keep, so that each value must be checked. This is
+    cheap, and False is always right.
+    """
     return _LONG_NUMBER in raw.translate(_AS_ZEROS) or _SUSPICIOUS_TEXT.search(raw) is not None
 
 
 def has_exponents(raw: bytes) -> bool:
-    """Whether numbers are in there that take long to read, in a number that counts. Texts may look like such ones."""
+    """Return True if the body has more than `MAX_EXPONENTS` numbers that take long to parse. Strings that look like
+    such numbers count as well.
+    """
     return len(raw) > MIN_EXPONENTS_SIZE and _exponents(raw) > MAX_EXPONENTS
 
 
 def exponents(raw: bytes) -> int:
-    """How many numbers take long to read; 0 if they are few."""
+    """Return how many numbers take long to parse; 0 if there are no more than `FEW_EXPONENTS`."""
     return _exponents(_TEXT.sub(b"", raw)) if _exponents(raw) > FEW_EXPONENTS else 0
 
 
@@ -62,13 +72,15 @@ def _exponents(raw: bytes) -> int:
 
 
 def check(raw: bytes) -> None:
-    """Refuse what is no text, too deep, or cannot be stored or read in a moment, whatever type the body has."""
+    """Refuse a body of any type that is not UTF-8, is nested too deeply, takes too long to parse, or has values that
+    no store can keep.
+    """
     if _asks_for_a_look(raw):
         check_values(parse(raw))
 
 
 async def check_in_slices(raw: bytes, clock: Clock) -> None:
-    """The same for a body that may be large."""
+    """Do the same as `check` for a body that may be large: the event loop gets its turn in between."""
     if len(raw) <= SMALL_BODY:
         check(raw)
     else:
@@ -84,13 +96,13 @@ def checking(raw: bytes) -> Steps[None]:
 
 
 def _asks_for_a_look(raw: bytes) -> bool:
-    """Whether a body has to be looked at value by value."""
+    """Return True if each value of a body must be checked. Raise an error for a body that is too costly to parse."""
     check_text(raw)
-    if len(raw) <= MIN_EXPONENTS_SIZE and raw.count(b"{") + raw.count(b"[") <= MAX_DEPTH:  # as nearly all are
+    if len(raw) <= MIN_EXPONENTS_SIZE and raw.count(b"{") + raw.count(b"[") <= MAX_DEPTH:  # true for nearly all bodies
         return is_suspicious(raw)
     if has_exponents(raw) and has_exponents(_TEXT.sub(b"", raw)):
         raise Invalid(
-            f"the body has more than {MAX_EXPONENTS:,} numbers with exponents of three digits; write them as texts"
+            f"the body has more than {MAX_EXPONENTS:,} numbers with exponents of three digits; send them as strings"
         )
     containers = count_containers(raw)
     if containers > MAX_CONTAINERS:
@@ -99,7 +111,7 @@ def _asks_for_a_look(raw: bytes) -> bool:
 
 
 def count_containers(raw: bytes, few: int = FEW_CONTAINERS) -> int:
-    """Arrays and objects; with brackets in texts, as long as they are few."""
+    """Return the number of arrays and objects. Up to `few`, brackets in strings are counted as well."""
     found = raw.count(b"{") + raw.count(b"[")
     if found > few:
         rest = _TEXT.sub(b"", raw)
@@ -116,7 +128,7 @@ def check_text(raw: bytes) -> None:
 
 
 def parse(raw: bytes) -> Any:
-    """Any JSON value."""
+    """Decode a JSON value of any type. Raise `Malformed` if the body is not JSON."""
     try:
         return msgspec.json.decode(raw)
     except RecursionError:
@@ -129,7 +141,7 @@ def parse(raw: bytes) -> Any:
 
 
 def check_values(document: Any) -> None:
-    """Refuse values that no store can keep, with a pointer to the first one."""
+    """Raise `Invalid` with a pointer to the first value that no store can keep."""
     at_once(checking_values(document))
 
 
@@ -168,13 +180,15 @@ def checking_values(document: Any) -> Steps[None]:
 
 def _check_scalar(value: Any, path: tuple[str, ...]) -> None:
     if isinstance(value, str) and "\x00" in value:
-        raise Invalid("a text must not contain the NUL character", pointer(path))
+        raise Invalid("a string must not contain the NUL character", pointer(path))
     if isinstance(value, int) and value not in _INT64:
-        raise Invalid("a whole number must fit into 64 bits; write it as a text", pointer(path))
+        raise Invalid("an integer must fit into 64 bits; send it as a string", pointer(path))
 
 
 def check_depth(value: Any) -> None:
-    """The part of `check_values` that bytes cannot tell; cheap for flat values."""
+    """Raise `Invalid` if the parameters of a job are nested too deeply. For specs that were decoded without
+    `check_values`, which checks that as well. This is cheap for flat values.
+    """
     level = [value]
     for _ in range(MAX_DEPTH):
         level = [
@@ -189,13 +203,13 @@ def check_depth(value: Any) -> None:
 
 
 async def read(raw: bytes, decoder: msgspec.json.Decoder[Any], clock: Clock) -> Any:
-    """A body of the decoder's type."""
+    """Check a body and decode it as the type of the decoder."""
     await check_in_slices(raw, clock)
     return decode(raw, decoder)
 
 
 def decode(raw: bytes, decoder: msgspec.json.Decoder[Any]) -> Any:
-    """Without a look at the values."""
+    """Decode a body as the type of the decoder, without checking its values one by one."""
     try:
         return decoder.decode(raw)
     except msgspec.ValidationError as error:

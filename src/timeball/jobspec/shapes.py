@@ -1,4 +1,4 @@
-"""The other shapes in which a job may be written, turned into the canonical one. Only here.
+"""Converts the other shapes in which a job may be written into the canonical one. No other module knows these shapes.
 
     flat       {name, scheduleType: immediate|future|cron, scheduleTime, cronExpression,
                 payload: {script, params}, maxRetries}
@@ -7,8 +7,8 @@
     windowed   {window: {from, to, timezone, days}} instead of a schedule
     following  {followJob: ID}, or {followJob: {job: ID, on: "failed"}}, instead of a schedule
 
-Each step takes what it knows out of the document and puts the canonical form in. `origins` remembers where that
-came from, so that a complaint points at what the user wrote.
+Each step removes the fields that it handles from the document and adds the canonical form. `origins` maps canonical
+pointers to those of the user's document, so that an error points to what the user wrote.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ TYPES: Final = {
     "window": "window",
     "follow": "follow",
 }
-"""What people call the types of schedule, in lower case."""
+"""The names by which documents may call the types of schedules, in lower case."""
 
 _FIELD_OF: Final = {"date": "scheduleTime", "cron": "cronExpression", "interval": "jobInterval"}
 _WHOLE: Final = {"window": "window", "follow": "followJob"}
-"""Types that have no flat fields: all of them is in one."""
+"""Types of schedules that are written as one field, not as several flat ones."""
 _SCHEDULE_FIELDS: Final[tuple[str, ...]] = (
     "scheduleType",
     "scheduleTime",
@@ -49,7 +49,7 @@ _SCHEDULE_FIELDS: Final[tuple[str, ...]] = (
     "timezone",
 )
 _PAYLOAD_KIND: Final = "script"
-"""The kind of a payload that names no other."""
+"""The task kind of a payload without the main field of another kind."""
 _KIND_OF: Final = {kind.main_field: kind.name for kind in sorted(OFFERED, key=lambda kind: kind.name != _PAYLOAD_KIND)}
 
 _MADE_HERE: Final = (
@@ -67,14 +67,16 @@ _MADE_HERE: Final = (
 
 OTHER_FIELDS: Final = {
     **dict.fromkeys((*_SCHEDULE_FIELDS, "window", "followJob", "payload", "maxRetries", "idempotencyKey"), ""),
-    **dict.fromkeys(_MADE_HERE, "is made by the server; leave it out"),
+    **dict.fromkeys(_MADE_HERE, "is set by the server; leave it out"),
 }
-"""What else may be met at the top level of a job, and what to say of it where it has no place."""
+"""Fields at the top level of a job that are not canonical, each with the error message; empty: the field is accepted.
+"""
 
 
 def normalise(document: Document, current: Document | None = None) -> tuple[Document, Origins]:
-    """The canonical fields of a document, and where they came from. `current`: the canonical job that is updated,
-    whose values stand in for what a partial document leaves out."""
+    """Return the canonical fields of a document, and their origins. `current` is the canonical job that is updated; its
+    values are used where a partial document has none.
+    """
     canonical = dict(document)
     origins: Origins = {}
     _take_schedule(canonical, origins, current or {})
@@ -100,7 +102,10 @@ def _take_schedule(canonical: Document, origins: Origins, current: Document) -> 
     follow = canonical.pop("followJob", None)
     if follow is not None and canonical.get("schedule") is None:
         if not isinstance(follow, dict | str):
-            raise Invalid('followJob is a job, or an object such as {"job": "nightly", "on": "failed"}', "/followJob")
+            raise Invalid(
+                'followJob is the id or name of a job, or an object such as {"job": "nightly", "on": "failed"}',
+                "/followJob",
+            )
         canonical["schedule"] = {**({"job": follow} if isinstance(follow, str) else follow), "type": "follow"}
         origins["/schedule/job" if isinstance(follow, str) else "/schedule"] = "/followJob"
         return
@@ -142,7 +147,9 @@ def _flat_schedule(given: Document, current: Document, origins: Origins) -> Docu
 
 
 def _flat_type(given: Document) -> str | None:
-    """The type that was chosen; a field that only one type has chooses it, too."""
+    """Return the type of the schedule: the one that is named, or the only one that has a field which is given. None:
+    the fields belong to no type.
+    """
     named = given.get("scheduleType")
     if named is not None:
         kind = TYPES.get(named.lower()) if isinstance(named, str) else None
@@ -173,7 +180,7 @@ def _as_flat(schedule: Document) -> Document:
 
 
 def _time(value: Any, at: str) -> Any:
-    """Milliseconds since the epoch as a time that can be read; anything else as it is."""
+    """Return milliseconds since the epoch as an RFC 3339 time, and any other value unchanged."""
     if isinstance(value, str) and value.isascii() and value.isdigit():
         value = int(value[:20])
     if isinstance(value, int) and not isinstance(value, bool):
@@ -203,7 +210,7 @@ def _take_payload(canonical: Document, origins: Origins) -> None:
     if not task:
         return
     if canonical.get("task") is not None or canonical.get("taskId") is not None:
-        raise Invalid("the task is named twice; leave out the payload's or the other one", "/payload")
+        raise Invalid("the job has two tasks; leave out the one in the payload or the other one", "/payload")
     kind = next((kind for field, kind in _KIND_OF.items() if field in task), _PAYLOAD_KIND)
     canonical["task"] = {"kind": kind, **task}
     origins["/task"] = "/payload"
@@ -218,7 +225,7 @@ def _take_retries(canonical: Document, origins: Origins) -> None:
 
 
 def point_back(pointer: str, origins: Origins) -> str:
-    """The pointer into what the user wrote, for one into the canonical form."""
+    """Return the pointer into the user's document that a pointer into the canonical form stands for."""
     for canonical in sorted(origins, key=len, reverse=True):
         if pointer == canonical or pointer.startswith(canonical + "/"):
             return origins[canonical] + pointer[len(canonical) :]

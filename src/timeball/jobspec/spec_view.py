@@ -1,4 +1,4 @@
-"""Specs of jobs as they are shown: what a user wrote, with the defaults filled in."""
+"""Specs of jobs as the API shows them: the fields that the user gave, with defaults for the others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ encode = msgspec.json.Encoder().encode
 
 
 class ScheduleView(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """When a job is due."""
+    """When a job fires."""
 
     type: Literal["immediate", "date", "cron", "interval", "window", "follow"]
     expression: str | int | UnsetType = UNSET
@@ -31,7 +31,7 @@ class ScheduleView(Struct, frozen=True, rename="camel", omit_defaults=True):
     dst_gap: str = "run"
     dst_overlap: str = "first"
     job: str | UnsetType = UNSET
-    """The job that it follows, by its id."""
+    """The id of the job that it follows."""
     on: str | UnsetType = UNSET
 
 
@@ -46,7 +46,7 @@ class RetryView(Struct, frozen=True, rename="camel"):
 
 
 class SpecView(Struct, frozen=True, rename="camel", kw_only=True):
-    """What a user wrote, with the defaults filled in."""
+    """The spec of a job: the fields that the user gave, with defaults for the others."""
 
     name: str
     description: str
@@ -68,14 +68,14 @@ class SpecView(Struct, frozen=True, rename="camel", kw_only=True):
     start_deadline: Duration | UnsetType = UNSET
     ordering_key: str | UnsetType = UNSET
     on_failure: str | UnsetType = UNSET
-    """What becomes of the runs behind one that gave up; only with an `orderingKey`."""
+    """What happens to the runs behind one that failed for good: `block` or `continue`; only with an `orderingKey`."""
     concurrency: Concurrency | UnsetType = UNSET
     rate_limit: RateLimit | UnsetType = UNSET
     resources: Resources | UnsetType = UNSET
     runs_on: list[str] | UnsetType = UNSET
     calendars: list[str] | UnsetType = UNSET
     excluded: str | UnsetType = UNSET
-    """What becomes of fires while a calendar is closed; only with `calendars`."""
+    """What happens to fires while a calendar is closed; only with `calendars`."""
     delivery: str
     preemptible: bool | UnsetType = UNSET
     result_location: str | UnsetType = UNSET
@@ -189,11 +189,11 @@ def view_of(kind: type[View], spec: JobSpec, **more: Any) -> View:
 
 
 def spec_view(spec: JobSpec) -> SpecView:
-    """The part of a job's answer that its owner wrote."""
+    """Return the fields of a job that its owner defines, as the API shows them."""
     return view_of(SpecView, spec)
 
 
 def spec_document(spec: JobSpec) -> dict[str, Any]:
-    """The same as JSON values."""
+    """Return the same as `spec_view`, as JSON values."""
     document: dict[str, Any] = msgspec.json.decode(encode(spec_view(spec)))
     return document

@@ -1,4 +1,4 @@
-"""From msgspec's complaint about a document to the pointer and the words a person needs."""
+"""Turns the validation errors of msgspec into JSON pointers and messages that users understand."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PATTERN = re.compile(r"Expected str matching regex ['\"](.*?)(?:\(\?!.*\))?['\"
 _OWN_WORDS: Final = ("Expected", "Object", "Invalid", "Number", "Integer", "Str", "Can't")
 
 SHOWN: Final = 100
-"""Characters of a wrong value that a complaint repeats at most."""
+"""Maximum number of characters of a wrong value in an error message."""
 
 MAIN_FIELDS: Final = {
     **kinds.MAIN_FIELDS,
@@ -32,21 +32,22 @@ MAIN_FIELDS: Final = {
     "cron": "expression",
     "interval": "expression",
 }
-"""The field a complaint is about when a whole task or schedule was refused."""
+"""The field that an error points to if a whole task or schedule was refused, by kind or type."""
 
 
-# Half a millisecond each time, otherwise: ten thousand wrong items of a batch would stop the server for seconds.
+# Cached: each call takes half a millisecond, and ten thousand wrong items of a batch would stop the server for seconds.
 _type_info = cache(inspect.type_info)
 
 
 def pointer(steps: Iterable[str]) -> str:
-    """The JSON pointer (RFC 6901) of a path."""
+    """Return the JSON pointer (RFC 6901) of a path."""
     return "".join("/" + step.replace("~", "~0").replace("/", "~1") for step in steps)
 
 
 def explain(error: msgspec.ValidationError, kind: Any, document: Any, also: Mapping[str, str] | None = None) -> Problem:
-    """Where a document of this type is wrong, and how. `also`: more names of the top level, with what to say of
-    each ("" for a field that is accepted there)."""
+    """Return where and how a document of a type is wrong. `also` has further fields of the top level, each with its
+    error message; an empty one marks a field that is accepted there.
+    """
     message = str(error)
     found = _PATH.search(message)
     steps: list[str] = []
@@ -71,7 +72,7 @@ def explain(error: msgspec.ValidationError, kind: Any, document: Any, also: Mapp
 
 
 def _with_value(message: str, value: Any) -> str:
-    """A complaint about a value that was too large, too small or malformed, with that value if it is short."""
+    """Return the message about a value that is too large, too small or malformed, with the value if it is short."""
     if pattern := _PATTERN.match(message):
         message = f"Expected str that matches {pattern[1]}"
     named = not message.startswith("Expected") or " got " in message
@@ -81,7 +82,7 @@ def _with_value(message: str, value: Any) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A suggestion to append to a complaint, or nothing."""
+    """Return a suggestion to append to an error message, with the most similar known word; empty: none is similar."""
     return _suggestion(word[:100], tuple(sorted(known)))
 
 
@@ -101,7 +102,7 @@ def _unknown_field(name: str, fields: set[str], also: Mapping[str, str]) -> str:
         return f"{name!r} {remark}"
     accepted = fields | {other for other, remark in also.items() if not remark}
     suggestion = did_you_mean(name, accepted)
-    return f"there is no field {name[:100]!r}{suggestion or '; known are ' + ', '.join(sorted(accepted))}"
+    return f"there is no field {name[:100]!r}{suggestion or '; known fields are ' + ', '.join(sorted(accepted))}"
 
 
 def _wrong_choice(value: str, kind: Any, steps: list[str], document: Any) -> str:
@@ -116,7 +117,7 @@ def _wrong_choice(value: str, kind: Any, steps: list[str], document: Any) -> str
 
 
 def _culprit(value: Any, message: str) -> list[str]:
-    """The field of a task or schedule that its own check refused."""
+    """Return the path from a task or schedule to the field that its own check refused."""
     if "time zone" in message:
         return ["timezone"]
     if not isinstance(value, dict):
@@ -126,7 +127,7 @@ def _culprit(value: Any, message: str) -> list[str]:
 
 
 def _walk(info: inspect.Type, steps: list[str], value: Any) -> tuple[inspect.Type, Any]:
-    """The type and the value at a path, as far as both can be followed."""
+    """Return the type and the value at a path, as far as the path exists in both."""
     for step in steps:
         field = next((f for s in _structs(info, value) for f in s.fields if f.encode_name == step), None)
         items = _plain(info)
@@ -161,7 +162,7 @@ def _all_structs(info: inspect.Type) -> list[inspect.StructType]:
 
 
 def _structs(info: inspect.Type, value: Any) -> list[inspect.StructType]:
-    """The structs a value may be: the one with its tag, if it has one."""
+    """Return the struct types that a value may have: only the one with its tag, if it has a tag."""
     structs = _all_structs(info)
     if isinstance(value, dict):
         tagged = [struct for struct in structs if struct.tag_field and value.get(struct.tag_field) == struct.tag]
