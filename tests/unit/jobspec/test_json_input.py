@@ -30,7 +30,7 @@ def refused(raw: bytes) -> TimeballError:
         ({"task": TASK, "taskId": "x"}, "/task", "either"),
         ({"task": TASK, "nme": "x"}, "/nme", "did you mean 'name'"),
         ({"task": TASK, "max_retries": 3}, "/max_retries", "did you mean 'maxRetries'"),
-        ({"task": TASK, "jobId": "x"}, "/jobId", "made by the server"),
+        ({"task": TASK, "jobId": "x"}, "/jobId", "set by the server"),
         ({"task": TASK, "name": 5}, "/name", "Expected str"),
         ({"task": TASK, "name": "x" * 201}, "/name", "200"),
         ({"task": TASK, "tags": ["a", 5]}, "/tags/1", "Expected str"),
