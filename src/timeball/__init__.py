@@ -1,12 +1,12 @@
 """Timeball: every fire on time, and accounted for.
 
-The names below are the whole public surface. They load when they are first used, so that importing timeball
-costs next to nothing.
+The names in `__all__` are the whole public interface. Each is imported when it is first used, so that `import timeball`
+itself is fast.
 """
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # typing's own takes longer to import than all of this
+TYPE_CHECKING = False  # importing it from `typing` would take longer than the rest of this module
 if TYPE_CHECKING:
     from timeball.client.async_client import AsyncClient
     from timeball.client.client import Client

@@ -1,4 +1,4 @@
-"""`python -m timeball` is `timeball`."""
+"""`python -m timeball` runs the command `timeball`."""
 
 from timeball.cli import main
 

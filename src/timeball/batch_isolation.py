@@ -1,4 +1,4 @@
-"""Keeps one item of a batch from failing the others."""
+"""Processes a batch so that one bad item does not fail the others."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ T = TypeVar("T")
 async def in_halves(
     items: Sequence[T], act: Callable[[Sequence[T]], Awaitable[object]], failed: Callable[[T, Exception], None]
 ) -> None:
-    """Act on all items at once; if that fails unexpectedly, on each half of them. `failed` gets the items that fail by
-    themselves. Expected errors, such as a store that does not answer, are the caller's."""
+    """Call `act` with all items. If that raises an unexpected error, call it with each half of them, down to single
+    items. `failed` is called for each item that fails by itself. Expected errors (`TimeballError`), such as a store
+    that does not answer, are raised to the caller.
+    """
     try:
         await act(items)
     except TimeballError:

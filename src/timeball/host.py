@@ -1,5 +1,6 @@
-"""What the machine lets this process use: what a worker offers to runs that ask for a share, unless it is told. And
-which time zone its clocks show."""
+"""The CPUs and the memory that this process may use, and the time zone of the machine. A worker offers these CPUs and
+this memory to runs, unless its settings say otherwise.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +17,16 @@ ZONE_NAME: Final = Path("/etc/timezone")
 
 
 def cpus() -> float:
-    """CPUs that this process may be scheduled on, or what its control groups allow if that is less."""
+    """Return the number of CPUs on which this process may be scheduled, or the limit of its control groups if that is
+    lower.
+    """
     return min([float(_schedulable()), *_cpu_quotas()])
 
 
 def memory_mb() -> int | None:
-    """MiB of the machine, or what its control groups allow if that is less; None: nobody can tell."""
+    """Return the memory of the machine in MiB, or the limit of its control groups if that is lower; None: it is not
+    known.
+    """
     try:
         physical = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
     except (OSError, ValueError):
@@ -30,7 +35,7 @@ def memory_mb() -> int | None:
 
 
 def timezone() -> str:
-    """The name of the machine's time zone, which is what cron goes by; UTC if nobody can tell."""
+    """Return the name of the time zone of the machine, which cron uses; UTC if it is not known."""
     _, _, linked = str(ZONE_LINK.resolve()).partition("/zoneinfo/")
     written = _text(ZONE_NAME).strip()
     return next((name for name in (linked, written) if _is_zone(name)), "UTC")
@@ -60,7 +65,9 @@ def _memory_limits() -> Iterator[int]:
 
 
 def _limits(name: str) -> Iterator[list[str]]:
-    """The words of a limit, where there is one: of the process's control group (version 2) and all around it."""
+    """Yield the words of a limit file of the control group (version 2) of this process and of all groups that contain
+    it. Groups without a limit are left out.
+    """
     for line in _text(MEMBERSHIP).splitlines():
         if line.startswith("0::"):
             own = GROUPS / line.removeprefix("0::").lstrip("/")

@@ -1,4 +1,4 @@
-"""The user that process jobs run as, when it is not the worker's own."""
+"""The operating system user that executes process jobs, if it is not the user of the worker."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ class JobUser:
     shell: str
 
     def may(self, status: os.stat_result, wanted: int) -> bool:
-        """Whether the mode of a file grants this user `os.R_OK`, `os.W_OK` and `os.X_OK`."""
+        """Return True if the mode of a file grants this user the wanted access, a combination of `os.R_OK`, `os.W_OK`
+        and `os.X_OK`.
+        """
         if self.uid == 0:
             return True
         shift = 6 if status.st_uid == self.uid else 3 if status.st_gid in (self.gid, *self.groups) else 0
@@ -24,15 +26,19 @@ class JobUser:
 
 
 def find(name: str) -> JobUser:
-    """ValueError with what to do, if there is no such user or this process may not become it."""
-    import pwd  # only a worker with such a user needs it
+    """Return the user with this name. Raise `ValueError`, with advice, if there is no such user or if this process may
+    not start processes as that user.
+    """
+    import pwd  # imported here, because only a worker with a job user needs it
 
     try:
         found = pwd.getpwnam(name)
     except KeyError:
         raise ValueError("there is no such user on this machine; create it, or name another one") from None
     if os.geteuid() != 0:
-        raise ValueError("only a worker that runs as root can run jobs as another user; start it as root, or leave it")
+        raise ValueError(
+            "only a worker that runs as root can run jobs as another user; start it as root, or leave the setting out"
+        )
     if found.pw_uid == 0:
         raise ValueError("that is the worker's own user; name one without privileges")
     groups = os.getgrouplist(name, found.pw_gid)

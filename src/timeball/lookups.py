@@ -1,9 +1,9 @@
-"""Names of hosts to addresses, in threads of their own.
+"""Resolves host names to addresses, each in a thread of its own.
 
-`getaddrinfo` knows what the system knows of names (its hosts file, its name servers, whatever else it is set up with),
-and cannot be interrupted: with a name server that does not answer it takes half a minute. The lookups of an event loop
-share a few threads with everything else in the process (two, with uvloop), so that a few such names hold up all others.
-Here each name has a thread of its own while it is looked up, and all that ask for it at that time share the answer.
+`getaddrinfo` uses everything that the system is configured with (hosts file, name servers and others), and cannot be
+interrupted: it takes half a minute if a name server does not answer. The event loop's own lookups share a few threads
+with the rest of the process (two with uvloop), so that a few such names would delay all others. Here each name gets a
+thread while it is resolved, and all callers that need the name at that time share the answer.
 """
 
 from __future__ import annotations
@@ -22,35 +22,37 @@ from msgspec import Struct
 from timeball.resource_shortage import is_shortage
 
 MAX_LOOKUPS: Final = 256
-"""Names that are looked up at a time. A thread that waits for a name server costs some 50 KiB."""
+"""Maximum number of names that are resolved at the same time. A thread that waits for a name server takes about 50 KiB.
+"""
 CACHE_SECONDS: Final = 10.0
+"""Seconds for which resolved addresses are used again."""
 MAX_REMEMBERED: Final = 1_000
-"""Names whose last answer is remembered."""
+"""Maximum number of names whose addresses are cached, and of names whose failures are remembered."""
 FORGOTTEN_AFTER: Final = 600.0
-"""Seconds after which a name that failed counts as one that did not, if no job asked for it in between."""
+"""Seconds after which the failures of a name are forgotten, if it was not looked up in between."""
 WARNING_SECONDS: Final = 60.0
-"""A warning about names that fail comes at most this often."""
+"""Minimum number of seconds between two warnings about names that fail."""
 ALWAYS: Final = "localhost"
-"""The name that is looked up however many others are: the system answers it at once."""
+"""The name that is resolved even if `MAX_LOOKUPS` is reached, because the system answers it at once."""
 
 
 _log = logging.getLogger("timeball.lookups")
 
 
 class NotLookedUp(Exception):
-    """This process cannot look up a name now: that says nothing about the name."""
+    """Raised if this process cannot resolve a name now, for a reason that has nothing to do with the name."""
 
     def __init__(self, reason: str, *, shortage: bool) -> None:
         super().__init__(reason)
         self.shortage = shortage
-        """Whether the machine lacks a thread; else as many names are looked up as may be at a time."""
+        """True if the machine cannot start a thread. False: the maximum number of names is being resolved."""
 
 
 class ResolvedAddress(Struct, frozen=True):
     family: int
     proto: int
     host: str
-    """As numbers, with the scope of an IPv6 address that has one."""
+    """The numeric address; an IPv6 address with its scope, if it has one."""
 
 
 _Key = tuple[str, int]
@@ -58,21 +60,23 @@ _Found = list[ResolvedAddress] | BaseException
 
 
 class Lookups:
-    """For one event loop."""
+    """The lookups of one event loop."""
 
     def __init__(self, max_lookups: int = MAX_LOOKUPS) -> None:
         self._max_lookups = max_lookups
         self._pending: dict[_Key, asyncio.Future[_Found]] = {}
         self._cache: dict[_Key, tuple[float, list[ResolvedAddress]]] = {}
-        """Addresses, and until when they are used."""
+        """By name: until when the cached addresses are used, and the addresses."""
         self._failing: dict[str, tuple[float, float]] = {}
-        """Names for which no name server has an answer: since when, and when that was seen last."""
+        """Names for which no name server had an answer: when that was seen first, and when last."""
 
         self._warn_at = 0.0
 
     async def addresses(self, host: str, family: int = socket.AF_UNSPEC) -> list[ResolvedAddress]:
-        """Raises `OSError` (`gaierror`) or `ValueError` if there are none, and `NotLookedUp`. Being cancelled does not
-        end the lookup: others may wait for it."""
+        """Return the addresses of a host. Raise `OSError` (`gaierror`) or `ValueError` if it has none, and
+        `NotLookedUp` if this process cannot resolve it now. If the caller is cancelled, the lookup continues, because
+        other callers may wait for it.
+        """
         if (literal := _literal(host, family)) is not None:
             return [literal]
         loop = asyncio.get_running_loop()
@@ -85,19 +89,20 @@ class Lookups:
             pending = self._begin(key, loop)
         found = await asyncio.shield(pending)
         if isinstance(found, BaseException):
-            raise copy.copy(found)  # others raise it, too
+            raise copy.copy(found)  # other callers raise the same error
         return found
 
     def failing_for(self, host: str) -> float:
-        """For how many seconds no name server has had an answer for this name, which was just looked up. Without end if
-        too many names fail to remember each."""
+        """Return for how many seconds no name server has had an answer for a name that was just looked up. The result
+        is infinite if the name is not remembered, because too many names fail.
+        """
         since, seen = self._failing.get(_bare(host), (-inf, 0.0))
         return seen - since
 
     def _begin(self, key: _Key, loop: asyncio.AbstractEventLoop) -> asyncio.Future[_Found]:
         is_free = len(self._pending) < self._max_lookups or _bare(key[0]) == ALWAYS
         if not is_free:
-            raise NotLookedUp(f"{len(self._pending)} other names are being looked up", shortage=False)
+            raise NotLookedUp(f"{len(self._pending)} other names are being resolved", shortage=False)
         pending: asyncio.Future[_Found] = loop.create_future()
         thread = threading.Thread(target=self._look_up, args=(key, loop), name="timeball-lookup", daemon=True)
         try:
@@ -115,7 +120,7 @@ class Lookups:
             found = _addresses(*key)
         except BaseException as error:
             found = error
-        with contextlib.suppress(RuntimeError):  # the loop is closed
+        with contextlib.suppress(RuntimeError):  # raised if the event loop is closed
             loop.call_soon_threadsafe(self._note, key, found, loop)
 
     def _note(self, key: _Key, found: _Found, loop: asyncio.AbstractEventLoop) -> None:
@@ -137,7 +142,7 @@ class Lookups:
             since = now
         if now >= self._warn_at:
             self._warn_at = now + WARNING_SECONDS
-            _log.warning("no name server has an answer for %s (such names before it: %d)", host, len(self._failing))
+            _log.warning("no name server has an answer for %s (%d other names failed before)", host, len(self._failing))
         if host not in self._failing and len(self._failing) >= MAX_REMEMBERED:
             recent = {name: kept for name, kept in self._failing.items() if now - kept[1] <= FORGOTTEN_AFTER}
             self._failing = recent
@@ -150,7 +155,7 @@ def _bare(host: str) -> str:
 
 
 def _literal(host: str, family: int) -> ResolvedAddress | None:
-    """A host that is an address already needs no lookup."""
+    """Return the address if the host is written as one, which needs no lookup; else None."""
     for kind in (socket.AF_INET, socket.AF_INET6):
         if family in (socket.AF_UNSPEC, kind):
             with contextlib.suppress(OSError, ValueError):
@@ -163,7 +168,7 @@ def _addresses(host: str, family: int) -> list[ResolvedAddress]:
     found: list[ResolvedAddress] = []
     infos = socket.getaddrinfo(host, None, family=family, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
     for kind, _, proto, _, address in infos:
-        if kind == socket.AF_INET6 and len(address) == 4 and address[3]:  # link-local: nothing without its scope
+        if kind == socket.AF_INET6 and len(address) == 4 and address[3]:  # a link-local address needs its scope
             numbers, _ = socket.getnameinfo(address, socket.NI_NUMERICHOST | socket.NI_NUMERICSERV)
         else:
             numbers = str(address[0])

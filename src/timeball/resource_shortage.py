@@ -1,4 +1,4 @@
-"""Which errors say that this machine ran short of something, not that a job or a request did something wrong."""
+"""Recognises errors that mean a shortage of resources on this machine, not an error of a job or a request."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ SHORTAGES: Final = frozenset(
 
 
 def is_shortage(error: BaseException) -> bool:
+    """Return True if descriptors, memory, disk space, buffers or threads ran out."""
     match error:
-        case socket.gaierror():  # which has numbers of its own
-            if error.errno == socket.EAI_AGAIN:  # the resolver says so also when it could open no socket
+        case socket.gaierror():  # it has error numbers of its own
+            if error.errno == socket.EAI_AGAIN:  # also the answer of a resolver that could not open a socket
                 return not _can_open()
             return error.errno in (socket.EAI_MEMORY, socket.EAI_SYSTEM)
         case OSError():
             return error.errno in SHORTAGES
         case MemoryError():
             return True
-        case ImportError():  # of a library: its loader gives the reason in words only
+        case ImportError():  # from a shared library, whose loader gives the reason only as text
             return any(os.strerror(number) in str(error) for number in (errno.EMFILE, errno.ENFILE, errno.ENOMEM))
         case RuntimeError():
             return "can't start new thread" in str(error)

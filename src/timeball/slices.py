@@ -1,11 +1,12 @@
-"""Work on the event loop in slices of a millisecond, with a turn for everything else between two of them (I28).
+"""Long work on the event loop, in slices of one millisecond. Between two slices all other tasks get their turn (I28).
 
-A thread is no remedy for long work: a call into C holds the interpreter's lock until it returns. So what is long is cut
-into pieces, and after the piece with which a slice is over the event loop has a turn. However many requests have long
-work, one of them has a slice per turn: a turn does not get longer with their number, and jobs start in time.
+A thread does not help with long work: a call into C holds the interpreter lock until it returns. So long work is
+divided into steps, and after the step that exceeds a slice the event loop gets a turn. In each turn of the event loop
+only one task gets a slice, however many requests have long work. So a turn does not get longer with their number, and
+jobs start in time.
 
-Work in pure Python that cannot be cut goes to one thread for all of it (`beside`): the event loop shares the
-interpreter's lock with that thread, and not with as many threads as there are requests.
+Work in pure Python that cannot be divided runs in one thread that all such work shares (`beside`). So the event loop
+shares the interpreter lock with one thread, not with one per request.
 """
 
 from __future__ import annotations
@@ -27,21 +28,25 @@ Result = TypeVar("Result")
 Arguments = ParamSpec("Arguments")
 
 SLICE_LENGTH: Final[Micros] = 1 * MILLISECOND
-"""The dispatcher needs about ten turns of the event loop for one batch of runs: with slices of 5 ms beside it, jobs
-started up to 400 ms late when an attack of `make soak` began, with 1 ms 160 ms. Batches are read as fast as before."""
+"""Length of a slice. The dispatcher needs about ten turns of the event loop for one batch of runs. When an attack of
+`make soak` began, jobs started up to 400 ms late with slices of 5 ms, and up to 160 ms late with slices of 1 ms.
+Batches of jobs were read equally fast.
+"""
 
 SHORT_LOCK_SECONDS: Final = 0.0002
-"""How long the thread beside the event loop keeps the interpreter's lock while the event loop wants it."""
+"""Maximum number of seconds for which the thread of `beside` keeps the interpreter lock while the event loop waits for
+it.
+"""
 
 FEW: Final = 32
-"""Pieces of microseconds between two looks at the clock."""
+"""Number of steps of a few microseconds each between two readings of the clock."""
 
 Steps = Generator[None, None, Result]
-"""Work that stops between its pieces. Its callers decide whether anything else has a turn there."""
+"""Work that yields between its steps. The caller decides whether other tasks get a turn then."""
 
 
 class TurnQueue:
-    """Tasks that wait for turns of the event loop: one of them per turn, in the order of asking."""
+    """Tasks that wait for turns of the event loop. One of them continues per turn, in the order of arrival."""
 
     __slots__ = ("_loop", "_waiting")
 
@@ -70,7 +75,9 @@ _slices: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, TurnQueue]] = WeakKe
 
 
 async def give_way() -> None:
-    """Wait for the next slice: everything else has a turn of the event loop, and then one task per turn."""
+    """Wait for the next slice. All other tasks get a turn of the event loop; of the tasks that wait here, one continues
+    per turn.
+    """
     loop = asyncio.get_running_loop()
     if (queue := _slices.get(loop)) is None:
         queue = _slices[loop] = TurnQueue(loop)
@@ -78,7 +85,7 @@ async def give_way() -> None:
 
 
 class Slice:
-    """The slice that the calling task is in."""
+    """The current slice of the calling task."""
 
     __slots__ = ("_clock", "_until")
 
@@ -97,7 +104,7 @@ class Slice:
 
 
 async def in_slices(steps: Steps[Result], clock: Clock) -> Result:
-    """Do work that stops between its pieces."""
+    """Do work in steps. After each slice all other tasks get a turn. Return the result of the work."""
     current = Slice(clock)
     while True:
         try:
@@ -115,14 +122,15 @@ def _thread() -> ThreadPoolExecutor:
 
 
 async def beside(function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-    """Call a function that takes long in the thread for such work, one call after the other."""
+    """Call a function that takes long in the thread for such work. The calls run one after the other."""
     return await asyncio.get_running_loop().run_in_executor(_thread(), partial(_politely, function, *args, **kwargs))
 
 
 def _politely(function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-    """Call a function with short turns of the interpreter's lock. The event loop's thread gives the lock away with each
-    system call, and has to wait for one such turn to get it back: with the usual 5 ms, a turn of the event loop that
-    answers 20 requests takes 100 ms."""
+    """Call a function with a short switch interval of the interpreter lock. The thread of the event loop releases the
+    lock with each system call, and waits up to one interval to get it back: with the usual 5 ms, a turn of the event
+    loop that answers 20 requests takes 100 ms.
+    """
     usual = sys.getswitchinterval()
     sys.setswitchinterval(SHORT_LOCK_SECONDS)
     try:
@@ -132,7 +140,7 @@ def _politely(function: Callable[Arguments, Result], *args: Arguments.args, **kw
 
 
 async def first_found(steps: Iterator[Item | None]) -> Item | None:
-    """The first result of a computation that yields None after each slice; None: it ended without one."""
+    """Return the first result of a computation that yields None after each slice; None: it ended without a result."""
     for found in steps:
         if found is not None:
             return found
@@ -141,7 +149,7 @@ async def first_found(steps: Iterator[Item | None]) -> Item | None:
 
 
 def at_once(steps: Steps[Result]) -> Result:
-    """Do work that stops between its pieces without a turn for anything else."""
+    """Do work in steps without a turn for other tasks. Return the result of the work."""
     while True:
         try:
             next(steps)
@@ -151,7 +159,9 @@ def at_once(steps: Steps[Result]) -> Result:
 
 
 async def let_go(items: list[Item], clock: Clock) -> None:
-    """Free the items of a list that nothing else holds: to free millions of objects takes as long as to make them."""
+    """Remove the items of a list in slices, so that they are freed: freeing millions of objects takes as long as
+    creating them.
+    """
     current = Slice(clock)
     while items:
         items.pop()
@@ -162,8 +172,10 @@ async def let_go(items: list[Item], clock: Clock) -> None:
 async def map_in_slices(
     function: Callable[[Sequence[Item]], list[Result]], items: Sequence[Item], clock: Clock, *, together: int = FEW
 ) -> list[Result]:
-    """`function(items)`, called with `together` items at a time; the clock is read after each call. The function takes
-    a sequence, because one call per item would cost an ordinary batch more than the items themselves."""
+    """Return `function(items)`, computed with `together` items at a time. The clock is read after each call. The
+    function takes a sequence, because one call per item would take longer than the work on the items of an ordinary
+    batch.
+    """
     if len(items) <= together:
         return function(items)
     results: list[Result] = []

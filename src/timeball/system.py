@@ -1,4 +1,4 @@
-"""The real clock and the real dice: the only module that reads either. Everything else is handed them."""
+"""The real clocks and the real source of random numbers. No other module reads them; they are passed to all others."""
 
 from __future__ import annotations
 
@@ -13,37 +13,39 @@ from typing import Final
 from timeball.domain.instant import SECOND, Micros
 
 RESERVE_WORDS: Final = 512
-"""Random numbers of 64 bits that are fetched at once."""
+"""Number of random 64-bit numbers that one system call fetches."""
 
 
 def wall() -> Micros:
-    """The node's wall clock."""
+    """Return the wall clock of this machine, in microseconds since 1970."""
     return time.time_ns() // 1_000
 
 
 def monotonic() -> Micros:
-    """The node's steady clock, rounded down."""
+    """Return the monotonic clock of this machine in microseconds, rounded down."""
     return time.monotonic_ns() // 1_000
 
 
 class SystemClock:
-    """`ports.clock.Clock` on the running event loop."""
+    """Implements `ports.clock.Clock` on the running event loop."""
 
     def monotonic(self) -> Micros:
         return monotonic()
 
     async def sleep(self, length: Micros) -> None:
-        import asyncio  # here: commands that only ask for the time start 25 ms sooner
+        import asyncio  # imported here, so that commands that only read the time start 25 ms earlier
 
         until = monotonic() + length
-        # An event loop's timer may fire up to its resolution early; whoever sleeps was promised the whole length.
+        # A timer of the event loop may fire early by up to its resolution; this function never returns early.
         while (left := until - monotonic()) > 0:
             await asyncio.sleep(left / SECOND)
 
 
 class _SystemDice(random.SystemRandom):
-    """The operating system's generator: one that has a state gives it away with 624 outputs, and every id to come with
-    it. The 64 bits of an id come from a reserve, since a system call for each takes longer than all the rest of it."""
+    """The random numbers of the operating system. The state of Python's own generator can be computed from 624 outputs,
+    and with it every later id. The 64 bits of an id come from a reserve, because a system call for each id would take
+    longer than the rest of making it.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,7 +57,7 @@ class _SystemDice(random.SystemRandom):
             return super().getrandbits(k)
         try:
             return self._reserve.pop()
-        except IndexError:  # each thread that finds it empty fetches numbers
+        except IndexError:  # each thread that finds the reserve empty fetches new numbers
             number, *others = struct.unpack(f"{RESERVE_WORDS}Q", os.urandom(8 * RESERVE_WORDS))
             self._reserve += others
             return int(number)
@@ -63,16 +65,17 @@ class _SystemDice(random.SystemRandom):
 
 @cache
 def dice() -> random.Random:
-    """For ids and jitter: no number can be told from those before. One for the whole process and all its threads: what
-    it registers for forks stays for ever."""
+    """Return the random numbers for ids and jitter; no number can be predicted from earlier ones. There is one instance
+    for the whole process and all its threads, because the function that it registers for forks is never removed.
+    """
     return _SystemDice()
 
 
 def seeded_dice(seed: int) -> random.Random:
-    """Dice that fall the same way every time."""
+    """Return random numbers that are the same for every call with this seed."""
     return random.Random(seed)
 
 
 def secret() -> str:
-    """A fresh key: 256 bits that nobody can guess."""
+    """Return a new API key with 256 random bits."""
     return f"tb_{secrets.token_urlsafe(32)}"

@@ -1,4 +1,4 @@
-"""Python functions that a worker can run: `@timeball.task`, and the context such a function may ask for.
+"""Python functions that a worker can run: the decorator `@timeball.task`, and the `Context` for such functions.
 
 @timeball.task("reports.nightly")
 async def nightly(days: int, ctx: timeball.Context) -> dict[str, int]:
@@ -28,32 +28,36 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """What a function learns about the attempt it executes, and how it speaks while it lasts."""
+    """The attempt that a function executes. A function with a parameter `ctx` receives it. It can report progress and
+    output, and check whether it is to stop.
+    """
 
     job_id: str
     run_id: str
     attempt: int
-    """1 for the first try."""
+    """The number of the attempt; 1 for the first."""
     fencing_token: int
-    """Grows over all attempts of a store: hand it to systems that can refuse older ones."""
+    """A number that grows with every attempt of a store. Pass it to systems that can refuse older ones."""
     fire_time: datetime
-    """The instant this run is for, in UTC."""
+    """The fire that this run is for, in UTC."""
     parameters: dict[str, Any]
     say_progress: Callable[[float, str], None] = field(repr=False)
     say_log: Callable[[str], None] = field(repr=False)
     ask_cancelled: Callable[[], bool] = field(repr=False)
 
     def progress(self, fraction: float, note: str = "") -> None:
-        """How far it is, from 0 to 1."""
+        """Report the progress of the attempt, from 0 to 1."""
         self.say_progress(fraction, note)
 
     def log(self, text: str) -> None:
-        """A line for the run's log."""
+        """Append a line to the output of the run."""
         self.say_log(text)
 
     @property
     def cancelled(self) -> bool:
-        """Whether it is to stop: cancelled, out of time, or the worker leaves. In a thread, look often."""
+        """True if the attempt is to stop: it was cancelled, its timeout has passed, or the worker stops. A function
+        that runs in a thread should check this often.
+        """
         return self.ask_cancelled()
 
 
@@ -71,11 +75,11 @@ NOOP: Final = "timeball.noop"
 
 
 async def noop() -> None:
-    """What every worker can run: nothing. `timeball bench` measures everything around it."""
+    """Do nothing. Every worker has this function; `timeball bench` measures everything around it."""
 
 
 class Registry:
-    """Functions by name."""
+    """The registered functions by name."""
 
     def __init__(self) -> None:
         self._functions: dict[str, Function] = {}
@@ -107,7 +111,7 @@ class Registry:
 
 
 REGISTRY: Final = Registry()
-"""What `@timeball.task` fills and a worker offers."""
+"""The functions that `@timeball.task` registered and that a worker offers."""
 
 
 @overload
@@ -119,10 +123,11 @@ def task(name: str | None = None, *, mode: Mode | None = None) -> Callable[[Call
 
 
 def task(name: Any = None, *, mode: Mode | None = None) -> Any:
-    """Register a function under a name (its own, if none is given). It stays callable as it was.
+    """Register a function under a name; without one, under its own name. The function itself does not change.
 
-    `mode`: async functions run in the worker's event loop, others in a thread and stop when they look at
-    `ctx.cancelled`; a `process` is a child of its own, for work that must not block the worker or has to be killable.
+    `mode` is where the function runs. `async`, the default for async functions: in the event loop of the worker.
+    `thread`, the default for others: in a thread, which stops only if the function checks `ctx.cancelled`. `process`:
+    in a child process, for work that must not block the worker or that must be killable.
     """
     if callable(name):
         REGISTRY.add(name)
@@ -136,7 +141,7 @@ def task(name: Any = None, *, mode: Mode | None = None) -> Any:
 
 
 def load(module: str) -> list[str]:
-    """Import a module, found like a script in the current folder would find it; the names it registered."""
+    """Import a module, also from the current folder, and return the names of the functions that it registered."""
     folder = os.getcwd()
     if folder not in sys.path:
         sys.path.insert(0, folder)
