@@ -1,9 +1,10 @@
-"""Objects in a folder, or in a bucket of S3, Google or Azure; credentials come from the environment, as usual there.
+"""Objects in a folder, or in a bucket of S3, Google Cloud or Azure. Credentials come from the environment variables of
+these services.
 
 /srv/timeball/archive          a folder
-s3://bucket/prefix             AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, …, or the machine's role
+s3://bucket/prefix             AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, …, or the role of the machine
 s3://bucket/prefix?endpoint=http://minio:9000&region=eu
-                               a server that speaks S3; or AWS_ENDPOINT_URL
+                               a server with the S3 protocol; or AWS_ENDPOINT_URL
 gs://bucket/prefix             GOOGLE_APPLICATION_CREDENTIALS
 az://container/prefix          AZURE_STORAGE_ACCOUNT_NAME, AZURE_STORAGE_ACCOUNT_KEY
 """
@@ -29,13 +30,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 AT_ONCE: Final = 8
-"""Objects of one call that are under way at the same time."""
+"""Maximum number of objects of one call that are transferred at the same time."""
 REQUEST_TIMEOUT: Final = timedelta(seconds=30)
-"""For one request with its repetitions."""
+"""Timeout of one request, including its retries."""
 
 
 def open_objects(place: str) -> Bucket:
-    """A folder, or the bucket that a URL names."""
+    """Open a folder, which is created if it is missing, or the bucket of a URL."""
     if "://" in place:
         return Bucket(_remote(place))
     from obstore.store import LocalStore
@@ -93,7 +94,9 @@ class Bucket:
 
 
 class Folder(Bucket):
-    """The same in a folder, where a file that was written may still be lost with the power until it is synced."""
+    """Implements `timeball.ports.object_store.Objects` in a folder. A written file is synced, because it could be lost
+    in a power failure before that.
+    """
 
     def __init__(self, store: ObjectStore, folder: Path) -> None:
         super().__init__(store)
@@ -104,7 +107,7 @@ class Folder(Bucket):
         await asyncio.to_thread(self._sync, key)
 
     def _sync(self, key: str) -> None:
-        """The file, and every folder on the way to it, since each may be new."""
+        """Sync the file and every folder on its path, since each may be new."""
         path = self._folder / key
         for each in (path, *path.parents):
             descriptor = os.open(each, os.O_RDONLY)
@@ -117,7 +120,9 @@ class Folder(Bucket):
 
 
 class Unopened:
-    """The objects of a place that is opened when somebody needs it: most servers never do."""
+    """Objects of a folder or bucket that is opened when it is first used: most servers never use it. Reading from a
+    folder that does not exist finds nothing and does not create it.
+    """
 
     def __init__(self, place: str) -> None:
         self._place = place
@@ -174,7 +179,7 @@ def _remote(url: str) -> ObjectStore:
     try:
         return from_url(
             urlunsplit(parts._replace(query="")),
-            # Without encryption only where an endpoint says so.
+            # `allow_http`: connections are unencrypted only if the endpoint is an http:// address.
             client_options={"timeout": REQUEST_TIMEOUT, "connect_timeout": timedelta(seconds=5), "allow_http": True},
             retry_config={"max_retries": 3, "retry_timeout": REQUEST_TIMEOUT},
             **options,
@@ -185,8 +190,9 @@ def _remote(url: str) -> ObjectStore:
 
 @contextmanager
 def _told() -> Iterator[None]:
-    """What went wrong, as the errors of the house. A key that may not write is trouble that somebody has to end, like
-    a server that is away: nothing was lost, and it is tried again."""
+    """Turn the errors of the library into `Unavailable`. That includes missing permissions: an operator has to fix
+    them, nothing is lost, and the call is repeated, as for a server that cannot be reached.
+    """
     from obstore.exceptions import BaseError
 
     try:
@@ -196,5 +202,5 @@ def _told() -> Iterator[None]:
 
 
 def _first_line(error: Exception) -> str:
-    """Behind it comes how the library spells it."""
+    """Return the first line of an error message. The lines after it show internals of the library."""
     return next(iter(str(error).splitlines()), type(error).__name__)[:500]
