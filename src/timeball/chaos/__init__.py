@@ -1,5 +1,6 @@
-"""`timeball chaos`: breaks a fleet on purpose and checks that every promise held.
+"""`timeball chaos`: breaks a fleet on purpose and checks that every promise was kept.
 
-`plan` says what breaks when, `fleet` and `proxy` break it, `load` submits what `witness` writes down when it runs,
-`evidence` collects what was promised, seen and recorded, and `checker`, which knows none of them, judges.
+`plan` decides which faults occur when. `fleet` and `proxy` cause them. `load` submits jobs, and `witness` is the
+function of these jobs, which records each execution in a file. `evidence` collects what clients were promised, what was
+executed and what Timeball recorded. `checker` judges that; it imports none of the other modules except `history`.
 """

@@ -1,4 +1,6 @@
-"""One campaign: a fleet, a known load, faults after a plan, quiet, and a judgement."""
+"""One campaign: start a fleet, submit a known load, cause the planned faults, wait until all runs have ended, and judge
+the result.
+"""
 
 from __future__ import annotations
 
@@ -24,47 +26,49 @@ from timeball.domain.instant import MINUTE, SECOND
 from timeball.tasks import NOOP
 
 QUIET_TIMEOUT: Final = 90.0
-"""Seconds until every run has to have ended when nothing is broken any more: lease, and a minute."""
+"""Maximum number of seconds after the last fault until every run has ended: the lease, a minute, and a reserve."""
 
 
 class Settings(Struct, frozen=True, kw_only=True):
     seconds: float
     seed: int
     fires: int
-    """A second."""
+    """Number of fires per second."""
     every: float
     """Seconds between two faults."""
     kinds: tuple[Kind, ...]
     servers: int = 3
     workers: int = 4
     store: str | None = None
-    """None: a PostgreSQL of its own."""
+    """The address of a database; None: the campaign starts its own PostgreSQL."""
     plant: str | None = None
+    """The name of a planted bug; None: no bug."""
     url: str | None = None
-    """A fleet that is there already. None: one is started."""
+    """The address of an existing fleet; None: the campaign starts one."""
     token: str | None = None
     command: str | None = None
-    """What breaks a fleet that is there already."""
+    """The shell command that causes a fault in an existing fleet."""
     keep: str | None = None
-    """A folder for what was judged, and for the logs."""
+    """A folder for the history that was judged and for the logs; None: they are deleted."""
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
     judgement: Judgement
     faults: list[Fault]
     ledger: dict[str, int]
-    """Verdicts of the ledger, counted."""
+    """The number of runs with each verdict."""
     accepted: int
-    """Jobs."""
+    """Number of jobs that were accepted."""
     unanswered: int
+    """Number of jobs whose submission was never answered."""
     tries_failed: int
-    """Submissions that got no answer and were sent again."""
+    """Number of submissions that got no answer and were sent again."""
     quiet_after: float | None
-    """Seconds from the last fault until every run had ended."""
+    """Seconds from the last fault until every run had ended; None: some had not."""
 
 
 class Observer(Protocol):
-    """Whoever watches while it runs."""
+    """Receives the progress of a campaign."""
 
     def stage(self, text: str) -> None: ...
     def event(self, seconds: float, text: str) -> None: ...
@@ -96,7 +100,9 @@ async def run(settings: Settings, observer: Observer) -> Outcome:
 
 @contextlib.asynccontextmanager
 async def _staged(settings: Settings, observer: Observer) -> AsyncIterator[tuple[Fleet | None, AsyncClient, Break]]:
-    """A fleet to break, a client that suffers with it, and how to break it."""
+    """Start a fleet, or use an existing one. Yield the fleet, a client whose connections may have faults as well, and
+    the function that causes a fault.
+    """
     if settings.url is not None:
         async with AsyncClient(settings.url, settings.token) as client:
             yield None, client, _by_command(settings.command or "true")

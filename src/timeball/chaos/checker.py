@@ -1,7 +1,7 @@
-"""Judges a history: every fire that was promised happened once, not early, and is accounted for.
+"""Judges a history: every promised fire was executed once, not early, and is in the ledger.
 
-Pure, and outside of the system that it judges: it believes what jobs wrote down themselves, and compares the ledger
-with that.
+The checker is pure and independent of the system that it judges: it relies on the attempts that jobs recorded
+themselves, and compares the ledger with them.
 """
 
 from __future__ import annotations
@@ -22,31 +22,33 @@ Breach = Literal["lost", "stuck", "early", "double", "double-effective", "extra"
 BREACHES: Final[tuple[Breach, ...]] = ("lost", "stuck", "early", "double", "double-effective", "extra", "unbalanced")
 LEASE: Final = 15 * SECOND
 NOTICEABLE: Final = 250 * MILLISECOND
-"""A start this late was held up by something."""
+"""A start that is this late, or later, was delayed by something."""
 AFTERMATH: Final = 5 * SECOND
-"""So long after a fault of a server, a fire that is late may be late because of it."""
+"""Microseconds after the end of a fault for which it may still be the reason of a late start."""
 NO_FAULT: Final = "no fault"
 
 _CARRIES: Final[frozenset[Part]] = frozenset({"server", "database", "fleet"})
-"""Parts whose faults hold up fires that nobody has started yet."""
+"""Parts whose faults delay fires that have not started yet."""
 
 
 class Violation(Struct, frozen=True):
+    """A broken promise."""
+
     breach: Breach
     text: str
 
 
 class Judgement(Struct, kw_only=True):
-    """`due` = `on_time` + `late` + the fires that were lost + those that are stuck."""
+    """The result of the checker. `due` = `on_time` + `late` + lost fires + stuck fires."""
 
     due: int = 0
     on_time: int = 0
     late: int = 0
     repeated: int = 0
-    """Attempts that were interrupted, and followed by another."""
+    """Number of attempts that were interrupted by a fault and followed by another attempt."""
     violations: list[Violation] = field(default_factory=list)
     recoveries: dict[str, list[Micros]] = field(default_factory=dict)
-    """By fault: how long after it each run that it hit started again, or started at all."""
+    """By fault: for each run that it affected, the microseconds until the run started, or started again."""
 
     def count(self, breach: Breach) -> int:
         return sum(violation.breach == breach for violation in self.violations)
@@ -78,7 +80,7 @@ class _Judge:
         for promise in self._history.promises:
             self._keep(promise)
         for job_id in self._history.unbalanced:
-            self._breach("unbalanced", f"the ledger of job {job_id} does not add up to what was due")
+            self._breach("unbalanced", f"the ledger of job {job_id} does not add up to the fires that were due")
         return self._verdict
 
     def _breach(self, breach: Breach, text: str) -> None:
@@ -100,7 +102,7 @@ class _Judge:
             self._breach("extra", f"{_named(row)} was not due")
 
     def _fire(self, job_id: str, fire_time: Micros | None, rows: list[Row]) -> None:
-        """Exactly one run for each fire, and it succeeded: the load has nothing in it that could fail."""
+        """Check that a fire has exactly one run and that the run succeeded: no job of the load fails by itself."""
         self._verdict.due += 1
         if not rows:
             at = "at once" if fire_time is None else f"at {fire_time}"
@@ -124,21 +126,25 @@ class _Judge:
             return
         late = self._lateness(row)
         if late is None:
-            self._breach("lost", f"{_named(row)} is said to have succeeded, but never ran")
+            self._breach("lost", f"{_named(row)} is recorded as succeeded, but never ran")
         elif late <= TOLERANCE:
             self._verdict.on_time += 1
         else:
             self._verdict.late += 1
 
     def _lateness(self, row: Row) -> Micros | None:
-        """By what the job wrote down; by the ledger, if it could not."""
+        """Return how late a run started, according to the record of the job, or to the ledger if jobs recorded nothing.
+        None: the job did not start.
+        """
         if self._history.sightings is None:
             return row.late
         seen = self._sightings.get(row.run_id)
         return None if not seen else min(each.started_at for each in seen) - self._due(row)
 
     def _due(self, row: Row) -> Micros:
-        """A job whose time had passed when it was accepted is due then: a submission may take long to get through."""
+        """Return when a run was due: at its fire time, or when its job was accepted if that was later, because a
+        submission may take long.
+        """
         return max(row.fire_time, self._accepted[row.job_id])
 
     # --- one run ---------------------------------------------------------------------------------------------------
@@ -162,7 +168,9 @@ class _Judge:
         self._first_start(row, seen)
 
     def _is_after_the_end(self, seen: Sighting, row: Row) -> bool:
-        """The attempt that counts is left out: how long it took is told by other clocks than when it ended."""
+        """Return True if an attempt started after its run had ended. The attempt that ended the run is left out,
+        because its start and its end are measured by different clocks.
+        """
         if row.token is None or row.ended_at is None or seen.token == row.token:
             return False
         return seen.token > row.token or (self._history.same_clock and seen.started_at > row.ended_at)
@@ -184,7 +192,9 @@ class _Judge:
         self._recovered(fault.name, later.started_at - max(fault.began, earlier.started_at))
 
     def _first_start(self, row: Row, seen: list[Sighting]) -> None:
-        """What held up a fire that started late: who had it and was struck down before it began, or the servers."""
+        """Find the fault that delayed a late start: one of the worker that held an earlier attempt which never started,
+        or one of the servers.
+        """
         if not seen:
             return
         started, due = seen[0].started_at, self._due(row)
@@ -202,13 +212,15 @@ class _Judge:
 
 
 class _Faults:
-    """Finds who is to blame."""
+    """Finds the fault that explains an interruption or a delay."""
 
     def __init__(self, faults: Iterable[Fault]) -> None:
         self._faults = sorted(faults, key=lambda fault: fault.began)
 
     def interrupting(self, worker: str, since: Micros, until: Micros) -> Fault | None:
-        """What took an attempt from a worker that had it: a fault of the worker, else one of what carries its lease."""
+        """Return the fault that took an attempt from a worker: one of the worker itself, else one of a server or the
+        database, which renew its lease. None: there was no such fault.
+        """
         during = list(self._during(since, until))
         return next(
             (fault for fault in during if fault.target == worker),
@@ -216,7 +228,9 @@ class _Faults:
         )
 
     def delaying(self, due: Micros, started: Micros) -> Fault | None:
-        """The last fault before the start of those that may have held it up: servers and database before workers."""
+        """Return the last fault before a start that may have delayed it. Faults of servers and of the database come
+        before those of workers. None: there was no fault.
+        """
         during = list(self._during(due - AFTERMATH, started))
         carrying = [fault for fault in during if fault.part in _CARRIES]
         return next(reversed(carrying or during), None)

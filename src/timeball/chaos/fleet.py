@@ -1,5 +1,6 @@
-"""A fleet of real processes on this machine, made to be broken: servers, workers, a database, and every connection
-between them through a link of chaos's own."""
+"""A fleet of real processes on this machine, in which chaos causes faults: servers, workers and a database. Every
+connection between them goes through a proxy of chaos.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +27,12 @@ from timeball.domain.errors import Conflict, TimeballError
 
 SLOTS: Final = 128
 PROCESS_TIMEOUT: Final = 60.0
-"""Seconds until everything has to be up, or has to have stopped."""
+"""Maximum number of seconds until all processes have started or stopped."""
 
 SUPERVISE_EVERY: Final = 1.0
+"""Seconds between two checks for processes that have ended."""
 
-# Waits until chaos ends, in whatever way, and takes with it what chaos started.
+# Waits until chaos ends, in any way. Then it kills all processes that chaos started, and deletes the folder.
 _GUARD: Final = """
 cat >/dev/null
 for file in "$1"/pids/*; do
@@ -41,7 +43,7 @@ rm -rf "$1"
 
 
 class Process:
-    """`timeball …`, started again under the same name as often as it was killed."""
+    """A process of the command `timeball`. After each kill it is started again under the same name."""
 
     def __init__(self, folder: Path, name: str, command: list[str], environment: Mapping[str, str]) -> None:
         self.name = name
@@ -51,7 +53,7 @@ class Process:
         self._environment = environment
         self._popen: subprocess.Popen[bytes] | None = None
         self.wanted = False
-        """Whether it ought to run."""
+        """True if the process is to run: `Fleet` starts it again if it has ended."""
 
     @property
     def running(self) -> bool:
@@ -81,14 +83,14 @@ class Process:
             self._popen.send_signal(number)
 
     def kill(self) -> None:
-        """kill -9, of this process alone."""
+        """Kill this process alone with SIGKILL."""
         self.wanted = False
         if self._popen is not None:
             self._popen.kill()
             self._popen.wait()
 
     def end(self) -> None:
-        """With everything it has started."""
+        """Kill the process with everything it has started."""
         if self._popen is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._popen.pid, signal.SIGKILL)
@@ -97,7 +99,7 @@ class Process:
 
 
 class Fleet:
-    """Started by `async with`; everything is gone when that ends."""
+    """A fleet that `async with` starts. All its processes and files are removed when the block exits."""
 
     def __init__(self, *, servers: int, workers: int, store: str | None = None, plant: str | None = None) -> None:
         self._counts = (servers, workers)
@@ -114,7 +116,7 @@ class Fleet:
 
     @property
     def url(self) -> str:
-        """For clients, who are cut off like everybody else when it is their turn."""
+        """The addresses for clients, through proxies: connections of clients have faults as well."""
         return _addresses(self._links["client"])
 
     @property
@@ -127,7 +129,7 @@ class Fleet:
 
     @property
     def worker_pids(self) -> dict[int, str]:
-        """Which worker every process was that there ever was."""
+        """The name of each process by its process id, including processes that were killed."""
         return {pid: process.name for process in self._processes.values() for pid in process.pids}
 
     async def __aenter__(self) -> Self:
@@ -166,8 +168,9 @@ class Fleet:
         self._stack.callback(supervising.cancel)
 
     async def _supervise(self) -> None:
-        """A server that finds no database as it starts gives up: whoever runs one in earnest has somebody who starts it
-        again, and so has this fleet."""
+        """Start processes again that have ended by themselves, as a supervisor does in production: a server that finds
+        no database when it starts exits.
+        """
         while True:
             await asyncio.sleep(SUPERVISE_EVERY)
             for process in self._processes.values():
@@ -175,7 +178,9 @@ class Fleet:
                     process.start()
 
     async def _open_store(self) -> tuple[Connect | None, str]:
-        """How to reach the database, if a link can stand in between; and its address, without one."""
+        """Return a function that connects to the database, for a proxy, and the address of the database. None instead
+        of the function: no proxy is possible.
+        """
         if self._store is not None:
             return _reach(self._store), self._store
         folder = self.folder / "database"
@@ -222,7 +227,7 @@ class Fleet:
     # --- break -----------------------------------------------------------------------------------------------------
 
     async def suffer(self, fault: Planned) -> None:
-        """Returns when the fault is over."""
+        """Cause a fault. Return when it is over."""
         match fault.kind:
             case "kill":
                 self._processes[fault.target].kill()
@@ -239,7 +244,7 @@ class Fleet:
             case "restart":
                 await self._restart_database()
             case "command":
-                raise AssertionError("a fleet of one's own needs no command to be broken")
+                raise AssertionError("faults of the kind 'command' are only for an existing fleet")
 
     async def _disturb(self, fault: Planned) -> None:
         links = self._links[fault.target]
@@ -257,8 +262,8 @@ class Fleet:
                 link.heal()
 
     async def _restart_database(self) -> None:
-        assert self.database is not None, "only a database of one's own is restarted"
-        async with self._restarting:  # it may take longer than until the next time
+        assert self.database is not None, "only a database that chaos started can be restarted"
+        async with self._restarting:  # a restart may last until the next restart is planned
             await self.database.crash()
             await self.database.start()
             self._note_database()
@@ -276,7 +281,9 @@ def _to_port(port: int) -> Connect:
 
 
 def _reach(store: str) -> Connect | None:
-    """None: nobody can stand in between. There are several hosts, or the certificate has to be that of the host."""
+    """Return a function that connects to the database; None: no proxy is possible, because the address has several
+    hosts or the certificate is checked against the host name.
+    """
     parts = urlsplit(store)
     options = dict(parse_qsl(parts.query))
     if "," in parts.netloc or "," in options.get("host", "") or options.get("sslmode", "").startswith("verify"):
@@ -288,7 +295,7 @@ def _reach(store: str) -> Connect | None:
 
 
 def _through(store: str, port: int) -> str:
-    """The same database by way of a port on this machine."""
+    """Return the address of the same database through a port of this machine."""
     parts = urlsplit(store)
     options = {name: value for name, value in parse_qsl(parts.query) if name not in ("host", "port")}
     user = parts.netloc.rpartition("@")[0]
@@ -297,7 +304,7 @@ def _through(store: str, port: int) -> str:
 
 
 def is_nearby(store: str | None) -> bool:
-    """Whether the store's clock is this machine's clock."""
+    """Return True if the database runs on this machine, so that both have the same clock."""
     if store is None:
         return True
     parts = urlsplit(store)
@@ -309,21 +316,21 @@ def is_nearby(store: str | None) -> bool:
 
 
 def _guarded_folder(stack: contextlib.AsyncExitStack) -> Path:
-    """A folder for everything, and a small process that outlives chaos to tidy up, should chaos not come to that."""
-    # Where temporary folders have short names: the path of a socket has room for about 100 bytes.
+    """Return a folder for all files. Also start a small process that outlives chaos and cleans up if chaos cannot."""
+    # /tmp, because the path must be short: the path of a socket may have about 100 bytes.
     folder = Path(tempfile.mkdtemp(prefix="timeball-chaos-", dir="/tmp" if os.access("/tmp", os.W_OK) else None))
-    folder.chmod(0o711)  # the database may run as another user, who has to get through here
+    folder.chmod(0o711)  # the database may run as another user, which must be able to enter the folder
     for name in ("pids", "home"):
         (folder / name).mkdir()
     guard = subprocess.Popen(
         ["/bin/sh", "-c", _GUARD, "guard", str(folder)], stdin=subprocess.PIPE, start_new_session=True
     )
-    stack.callback(guard.communicate)  # closes its input, and waits until it is done
+    stack.callback(guard.communicate)  # closes the input of the process, and waits until it has ended
     return folder
 
 
 def _environment(folder: Path, more: Mapping[str, str]) -> dict[str, str]:
-    """Nothing that the caller has set for a Timeball of its own."""
+    """Return the environment of a process, without the TIMEBALL_* variables of the caller."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("TIMEBALL_")}
     return {**inherited, "HOME": str(folder / "home"), **more}
 

@@ -1,5 +1,6 @@
-"""What the checker looks at: what clients were promised, what jobs wrote down themselves, what Timeball recorded, and
-what was done to it. Times are microseconds since the epoch."""
+"""The input of the checker: the promises to clients, the attempts that jobs recorded themselves, the runs that Timeball
+recorded, and the faults. Times are microseconds since the epoch.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +16,17 @@ Part = Literal["server", "worker", "client", "database", "fleet"]
 
 
 class Promise(Struct, frozen=True):
-    """A job that was acknowledged, and the instants at which it is due."""
+    """A job that was acknowledged, and its fires."""
 
     job_id: str
     fires: tuple[Micros, ...] | None
-    """None: exactly one, whenever that is. It was due at once."""
+    """The times of its fires; None: exactly one fire, due at once, at any time."""
     accepted_at: Micros = 0
-    """Before this nobody knew of it."""
+    """When the job was stored. A server could not know of it before."""
 
 
 class Sighting(Struct, frozen=True, kw_only=True):
-    """An attempt, as the job itself wrote it down."""
+    """An attempt as the job itself recorded it."""
 
     job_id: str
     run_id: str
@@ -38,7 +39,7 @@ class Sighting(Struct, frozen=True, kw_only=True):
 
 
 class Row(Struct, frozen=True, kw_only=True):
-    """A run as Timeball tells it."""
+    """A run as Timeball recorded it."""
 
     run_id: str
     job_id: str
@@ -51,18 +52,18 @@ class Row(Struct, frozen=True, kw_only=True):
     late: Micros | None = None
     ended_at: Micros | None = None
     workers: tuple[str, ...] = ()
-    """Who had its attempts, in order, where there were several."""
+    """The workers of its attempts, in order, if there were several."""
     effective: int | None = None
-    """The token of the attempt whose result was kept, where there were several."""
+    """The token of the attempt whose result was stored, if there were several."""
 
 
 class Fault(Struct, frozen=True, kw_only=True):
-    """Something that was broken on purpose, from `began` to `ended`."""
+    """A fault that was caused on purpose, from `began` to `ended`."""
 
     kind: Kind
     part: Part
     target: str
-    """`worker-2`; its connections, if the fault is one of connections."""
+    """The process, such as `worker-2`. A fault of connections affects the connections of that process."""
     began: Micros
     ended: Micros
 
@@ -75,9 +76,9 @@ class History(Struct, frozen=True, kw_only=True):
     promises: list[Promise]
     rows: list[Row]
     sightings: list[Sighting] | None
-    """None: the jobs could not write anything down; only the ledger is judged."""
+    """None: the jobs could not record their attempts; only the ledger is judged."""
     faults: list[Fault]
     same_clock: bool = True
-    """Whether those who wrote something down had the store's clock: only then can their times be compared."""
+    """True if the workers have the same clock as the store. Only then can the times of both be compared."""
     unbalanced: list[str] = []
-    """Jobs whose ledger does not add up, or not to what was due."""
+    """Jobs whose ledger does not add up, or not to the fires that were due."""

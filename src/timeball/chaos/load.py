@@ -1,4 +1,4 @@
-"""The known load: jobs that are due every second, and jobs that are due once, submitted all the while."""
+"""The load of a campaign: repeating jobs that fire every second, and one-shot jobs that are submitted continuously."""
 
 from __future__ import annotations
 
@@ -18,19 +18,21 @@ from timeball.tasks import NOOP
 
 NAME: Final = "timeball-chaos"
 LEAD: Final = 3 * SECOND
-"""From the submission of the jobs that repeat until they are due for the first time."""
+"""Microseconds from the submission of the repeating jobs to their first fire."""
 EVERY: Final = 0.25
-"""Seconds between two submissions of jobs that are due once."""
+"""Seconds between two submissions of one-shot jobs."""
 AHEAD: Final = 3 * SECOND
-"""How far in the future those are due, at most."""
+"""Maximum number of microseconds from the submission of a one-shot job to its fire."""
 PAUSE: Final = 0.2
 """Seconds between two tries of a submission."""
 SHARE: Final = 2 / 3
-"""Of all fires, those of jobs that repeat."""
+"""The share of fires that belong to repeating jobs."""
 
 
 class Load:
-    """`fires` a second, for so many seconds. Submissions are repeated under their key until they are answered."""
+    """Submits jobs for `fires` fires per second, for `seconds` seconds. A submission is repeated with the same
+    idempotency key until it is answered.
+    """
 
     def __init__(
         self, client: AsyncClient, function: str, *, fires: int, seconds: float, dice: Dice, patience: float
@@ -38,10 +40,10 @@ class Load:
         self.tag = f"{NAME}-{system.dice().getrandbits(48):012x}"
         self.promises: list[Promise] = []
         self.unanswered = 0
-        """Jobs that nobody knows of whether they were accepted."""
+        """Number of jobs whose submission was never answered: they may be accepted or not."""
         self.tries_failed = 0
         self.began: Micros = 0
-        """On the store's clock."""
+        """The time of the first fire of the repeating jobs, on the store's clock."""
         self._client = client
         self._function = function
         self._repeating = max(1, round(fires * SHARE))
@@ -50,10 +52,10 @@ class Load:
         self._dice = dice
         self._patience = patience
         self._ahead: Micros = 0
-        """How far the store's clock is ahead of this machine's."""
+        """Microseconds that the store's clock is ahead of the clock of this machine."""
 
     async def begin(self) -> None:
-        """Submit the jobs that repeat; returns when they are about to be due."""
+        """Submit the repeating jobs. Return at the time of their first fire."""
         asked = system.wall()
         probe = await self._client.create_job(NAME, **self._options())
         self._ahead = 0 if probe.created_at is None else of(probe.created_at) - asked
@@ -71,7 +73,7 @@ class Load:
         await asyncio.sleep(max(0.0, (self.began - self._now()) / SECOND))
 
     async def go_on(self) -> None:
-        """Submit jobs that are due once, until the time is over and everything is answered, or nobody answers."""
+        """Submit one-shot jobs until the time is over. Return when all submissions are answered or have timed out."""
         submissions = []
         owed = 0.0
         for _ in range(int(self._seconds / EVERY)):
@@ -115,7 +117,7 @@ class Load:
         self.unanswered += len(jobs)
 
     def _options(self) -> JobOptions:
-        """Retries enough for every kill that may come; what is missed has to be caught up."""
+        """Return the options of all jobs: more retries than there can be kills, and a catch-up of all missed fires."""
         options: JobOptions = {
             "python": self._function,
             "max_retries": 50,
@@ -128,7 +130,7 @@ class Load:
         return options
 
     def _length(self) -> float:
-        """Most are short; some are long enough to be interrupted."""
+        """Return the duration of a run in seconds. Most are short; some are long enough to be interrupted."""
         return round(self._dice.random() ** 20 * 4, 3)
 
     def _now(self) -> Micros:

@@ -1,4 +1,6 @@
-"""What breaks, and when: drawn from a seed before anything starts, so that the same seed breaks the same things."""
+"""Plans the faults: which occur, and when. The plan is made from a seed before anything starts, so the same seed gives
+the same faults.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,12 @@ from timeball.chaos.history import Kind, Part
 from timeball.system import seeded_dice
 
 RESTING: Final = 2.0
-"""Seconds after a fault in which its target counts as broken, because it has to get up again."""
+"""Seconds after a fault for which its target still counts as broken, because it has to start again."""
 LEASE: Final = 15.0
 
 
 class Planned(Struct, frozen=True):
-    """A fault to come. Times in seconds; `at` counts from the beginning of the load."""
+    """A planned fault. Times are in seconds; `at` counts from the beginning of the load."""
 
     at: float
     kind: Kind
@@ -24,14 +26,14 @@ class Planned(Struct, frozen=True):
     target: str
     lasts: float
     weight: float = 0.0
-    """How much, where that is a question: seconds that every message is delayed."""
+    """For the kind `delay`: seconds by which every message is delayed."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.what} for {self.lasts:.1f} s"
 
     @property
     def what(self) -> str:
-        """In words: which process, or which connections."""
+        """The process or the connections that the fault affects, as text."""
         if self.kind not in ("cut", "hang", "delay"):
             return self.target
         return f"{self.target} - {'database' if self.part == 'server' else 'servers'}"
@@ -40,7 +42,9 @@ class Planned(Struct, frozen=True):
 def plan(
     seed: int, kinds: Sequence[Kind], *, seconds: float, every: float, servers: int, workers: int
 ) -> list[Planned]:
-    """A fault every `every` seconds. One server and one worker are always left alone, if there are two."""
+    """Return one fault every `every` seconds. If there are two or more servers, one of them is always without a fault;
+    the same holds for workers.
+    """
     dice = seeded_dice(seed)
     faults: list[Planned] = []
     busy: dict[str, float] = {}
@@ -51,7 +55,7 @@ def plan(
         lasts = min(lasts, seconds - at)
         broken = {target for target, until in busy.items() if until > at}
         targets = _targets(kind, servers, workers, broken)
-        choice = dice.random()  # also when there is nobody to choose: the dice fall as often, whoever is there
+        choice = dice.random()  # drawn even without a target, so that the later faults do not depend on the targets
         if targets:
             part, target = targets[int(choice * len(targets))]
             faults.append(Planned(at, kind, part, target, lasts, weight))
@@ -81,7 +85,7 @@ def _targets(kind: Kind, servers: int, workers: int, broken: set[str]) -> list[t
 
 
 def _length(kind: Kind, first: float, second: float) -> tuple[float, float]:
-    """How long it lasts, and how much of it there is."""
+    """Return the length of a fault in seconds, and its weight, from two random numbers."""
     match kind:
         case "kill":
             return 0.5 + first, 0.0

@@ -1,7 +1,7 @@
-"""`python -m timeball.chaos.planted BUG server …`: Timeball with a bug, put in as it starts.
+"""`python -m timeball.chaos.planted BUG server …`: starts Timeball with a planted bug.
 
-A checker that catches nothing proves nothing. The bugs live here, not in what is broken by them: nothing that anybody
-runs in earnest can be told to misbehave.
+A checker that catches nothing proves nothing. The bugs are in this module, not in the modules that they break, so no
+setting of a production server can enable them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from timeball.stores.sql.planning import plans
 from timeball.stores.sql.store import SqlStore
 
 FORGETFUL: Final = 50
-"""One of so many ends is forgotten."""
+"""With the bug `forgotten-end`, one of this many successes is not stored."""
 
 
 def _early_start() -> None:
@@ -46,7 +46,7 @@ def _no_once_only_guard() -> None:
     query: Query = plans.LOCK_PLANNED
     guard = "AND j.version = b.version AND j.next_fire_at {same} b.next_fire_at"
     if guard not in query.text:
-        raise AssertionError("the statement has changed: plant the bug anew")
+        raise AssertionError("the statement has changed: adapt the planted bug")
     _replace(plans, "LOCK_PLANNED", Query(f"{query.name}_planted", query.text.replace(guard, "")))
 
 
@@ -87,7 +87,7 @@ def _forgotten_end() -> None:
 
 def _replace(owner: object, name: str, by: object) -> None:
     if not hasattr(owner, name):
-        raise AssertionError(f"{owner} has no {name} any more: plant the bug anew")
+        raise AssertionError(f"{owner} has no {name} any more: adapt the planted bug")
     setattr(owner, name, by)
 
 

@@ -1,4 +1,4 @@
-"""A network that can be broken: forwards connections, and cuts, silences or delays them when told to."""
+"""A TCP proxy that forwards connections, and can cut, silence or delay them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from typing import Final, Literal
 
 PIECE: Final = 65_536
 _AT_ONCE: Final = struct.pack("ii", 1, 0)
-"""For SO_LINGER: a close resets the connection, so that nothing more arrives, not even an end."""
+"""Value of SO_LINGER with which a close resets the connection, so that the other side gets an error, not an end of
+data.
+"""
 
 State = Literal["well", "cut", "hanging", "delayed"]
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -19,7 +21,7 @@ Connect = Callable[[], Awaitable[Streams]]
 
 
 class ProxiedAddress:
-    """One address to connect to, and where that leads."""
+    """A local port, and the address to which its connections are forwarded."""
 
     def __init__(self, connect: Connect) -> None:
         self._connect = connect
@@ -40,22 +42,22 @@ class ProxiedAddress:
             self._server.close()
 
     def heal(self) -> None:
-        """Connections that were silenced stay silent: their ends have to find out by themselves."""
+        """End the fault. Connections that were silenced stay silent; both sides have to detect that by themselves."""
         self._state, self._delay = "well", 0.0
 
     def cut(self) -> None:
-        """Reset every connection, and every new one, until it heals."""
+        """Reset every connection, and every new one, until `heal` is called."""
         self._state = "cut"
         for writer in [*self._writers]:
             _reset(writer)
 
     def hang(self) -> None:
-        """Carry nothing any more, and tell nobody."""
+        """Drop all data of every connection without closing it. The same for new ones until `heal` is called."""
         self._state = "hanging"
         self._hung |= self._writers
 
     def delay(self, seconds: float) -> None:
-        """Carry everything this much later."""
+        """Forward all data this many seconds later."""
         self._state, self._delay = "delayed", seconds
 
     async def _accept(self, from_client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:

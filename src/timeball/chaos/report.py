@@ -1,4 +1,4 @@
-"""What came of a campaign, for people and for programs."""
+"""The result of a campaign as text and as JSON."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from timeball.chaos.checker import BREACHES, Judgement, percentile
 from timeball.domain.instant import SECOND, Micros
 
 EXAMPLES: Final = 3
-"""Violations of a kind that are told in full."""
+"""Maximum number of violations of each kind that are printed in full."""
 
 
 def summary(outcome: Outcome) -> list[tuple[str, str]]:
@@ -33,7 +33,7 @@ def summary(outcome: Outcome) -> list[tuple[str, str]]:
 
 
 def balance(judgement: Judgement) -> str:
-    """`12,345 due = 12,300 on time + 45 late + 0 lost + 0 stuck`."""
+    """Return a line such as `12,345 due = 12,300 on time + 45 late + 0 lost + 0 stuck`."""
     lost, stuck = judgement.count("lost"), judgement.count("stuck")
     return (
         f"{judgement.due:,} due = {judgement.on_time:,} on time + {judgement.late:,} late"
@@ -59,7 +59,9 @@ def examples(judgement: Judgement) -> list[str]:
 
 
 def recoveries(outcome: Outcome) -> list[tuple[str, int, int, str, str, str]]:
-    """Fault, how often, runs that it held up, and how long: p50, p99, max."""
+    """Return a row per fault: its name, how often it occurred, how many runs it delayed, and for how long (p50, p99,
+    max).
+    """
     often = Counter(fault.name for fault in outcome.faults)
     found = []
     for name, values in sorted(outcome.judgement.recoveries.items()):

@@ -1,7 +1,8 @@
-"""The job that chaos submits: it writes down itself when it ran, where no scheduler can change it.
+"""The function of the jobs that chaos submits. It records each execution in a file that no server and no worker
+changes.
 
 Workers load it with `--tasks timeball.chaos.witness`. Each process appends to a file of its own in its current folder,
-one line in one write, so that a kill leaves whole lines only.
+one line per write, so that a killed process leaves complete lines only.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _PREFIX: Final = "witness-"
 
 @task(FUNCTION)
 async def witness(ctx: Context, seconds: float = 0.0) -> int:
-    """Take so many seconds; the result is the token of the attempt, to be compared with the one that counts."""
+    """Run for `seconds`. Return the token of the attempt, which the checker compares with that of the stored result."""
     _say("start", ctx)
     await asyncio.sleep(seconds)
     _say("end", ctx)
@@ -42,7 +43,7 @@ def _say(what: str, ctx: Context) -> None:
 
 
 def sightings(folder: Path, names: dict[int, str]) -> Iterator[Sighting]:
-    """What was written down in a folder; `names` tells which worker a process was."""
+    """Yield the attempts that are recorded in a folder. `names` has the name of the worker of each process id."""
     for path in sorted(folder.glob(f"{_PREFIX}*")):
         worker = names[int(path.name.removeprefix(_PREFIX))]
         lines = [line.split() for line in path.read_text().splitlines()]
