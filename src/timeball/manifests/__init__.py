@@ -1,1 +1,3 @@
-"""Jobs as files: what files, crontabs and manifests say, what a server has, and what would make the two agree."""
+"""Jobs declared in files: read manifests, crontabs and Kubernetes CronJobs, compare them with the jobs of a server, and
+apply the difference.
+"""

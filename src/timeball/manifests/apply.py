@@ -1,4 +1,4 @@
-"""Doing what was planned, one job after the other. Whatever breaks off, the same again does what is left."""
+"""Applies a plan, one job after the other. If it is interrupted, a repetition does the rest."""
 
 from __future__ import annotations
 
@@ -21,21 +21,24 @@ from timeball.manifests.diff import Known
 from timeball.manifests.plan import Plan, Step
 from timeball.manifests.remote import RemoteServer
 
-# About one job, and no reason to leave the others undone.
+# Errors that concern one job only: the others are still applied.
 _ITS_OWN = (Conflict, IdempotencyMismatch, Invalid, NotFound, PreconditionFailed, TooLarge)
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
+    """The result of one step."""
+
     step: Step
     job: Known | None = None
-    """As it is now; None: it was cancelled, or refused."""
+    """The job after the step; None: it was cancelled, or the server refused the step."""
     error: TimeballError | None = None
 
 
 def apply(plan: Plan, server: RemoteServer) -> Iterator[Done]:
-    """What becomes of each step, as soon as it is known. A job that is refused keeps no other from being applied;
-    a server that does not answer, or does not allow it, ends everything."""
+    """Apply the steps of a plan. Yield the result of each step when it is known. If the server refuses one job, the
+    others are still applied. If it does not answer or denies permission, the error is raised and ends everything.
+    """
     for step in plan.pending:
         try:
             yield Done(step, _do(step, plan, server))
@@ -67,7 +70,9 @@ def _create(step: Step, plan: Plan, server: RemoteServer) -> Known:
 
 
 def _change(step: Step, plan: Plan, server: RemoteServer) -> Known:
-    """A pause comes before the other changes, and a resumption after them: nothing fires by half of a change."""
+    """Change a job. A pause is applied before the other changes and a resume after them, so that no fire happens when
+    only a part of the change is applied.
+    """
     assert step.declared is not None
     assert step.known is not None
     job = step.known
@@ -80,7 +85,7 @@ def _change(step: Step, plan: Plan, server: RemoteServer) -> Known:
 
 
 def _whole(known: Known) -> JobSpec:
-    """With its marks."""
+    """Return the spec of a job with the tags that mark its sets."""
     spec = known.spec
     for name in known.sets:
         spec = diff.marked(spec, name)
@@ -88,7 +93,9 @@ def _whole(known: Known) -> JobSpec:
 
 
 def _wanted(step: Step, plan: Plan) -> JobSpec:
-    """Files without a set leave a job in the set that it is in."""
+    """Return the declared spec with the tag of its set. If the files name no set, the job stays in the set that it is
+    in.
+    """
     assert step.declared is not None
     assert step.known is not None
     sets = step.known.sets if plan.set_name is None else (plan.set_name,)
@@ -100,7 +107,7 @@ def _wanted(step: Step, plan: Plan) -> JobSpec:
 
 def _told(error: TimeballError) -> TimeballError:
     if isinstance(error, IdempotencyMismatch):
-        return Conflict("somebody else creates it at the same time, and otherwise; plan again")
+        return Conflict("another request created it with other fields at the same time; plan again")
     if isinstance(error, PreconditionFailed):
-        return PreconditionFailed("somebody else changed it meanwhile, and nothing of that was overwritten; plan again")
+        return PreconditionFailed("another request changed it after it was read; nothing was overwritten; plan again")
     return error

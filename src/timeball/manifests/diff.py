@@ -1,4 +1,4 @@
-"""What a server has, and what the files want: field by field, and the request that turns one into the other."""
+"""Compares the jobs of a server with the declared ones, field by field, and makes the request that changes them."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from timeball.manifests.job import MARK
 
 FIELDS: Final = JobSpec.__struct_encode_fields__
 _WHOLE: Final = ("parameters", "retry", "schedule", "task", "resources", "concurrency", "rateLimit")
-"""Fields whose parts are told one by one."""
+"""Fields whose parts are compared and listed one by one."""
 _TAG_FIELDS: Final = {"task": "kind", "schedule": "type"}
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
     field: str
-    """`schedule.expression`"""
+    """The name of the field, such as `schedule.expression`."""
     old: Any
-    """None: there was nothing."""
+    """None: the field was not set."""
     new: Any
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A job as a server told of it."""
+    """A job as a server shows it."""
 
     job_id: str
     name: str
     version: int
     status: str
     spec: JobSpec
-    """Without the marks of sets."""
+    """The spec without the tags that mark sets."""
     sets: tuple[str, ...] = ()
-    """To which it belongs, by its marks: one, or none."""
+    """The sets that the job belongs to, according to these tags: one or none."""
 
     @property
     def live(self) -> bool:
@@ -50,7 +50,7 @@ class Known:
 
 
 def known(answer: Mapping[str, Any]) -> Known:
-    """From the JSON of a job. Fields that this version does not know are left alone."""
+    """Return the job from its JSON. Fields that this version does not know are ignored."""
     spec = decode_spec(msgspec.json.encode({name: answer[name] for name in FIELDS if answer.get(name) is not None}))
     marks = [tag for tag in spec.tags if tag.startswith(MARK)]
     return Known(
@@ -68,15 +68,16 @@ def marked(spec: JobSpec, set_name: str | None) -> JobSpec:
 
 
 def document(spec: JobSpec) -> dict[str, Any]:
-    """What there is to say of a job, without what goes without saying. When it runs is always said."""
+    """Return the fields of a job that differ from the defaults. The schedule is always included."""
     said = _without_defaults(spec, msgspec.json.decode(encode_spec(spec)))
     said.setdefault("schedule", {"type": "immediate"})
     return {name: said[name] for name in FIELDS if name in said}
 
 
 def _without_defaults(value: msgspec.Struct, said: dict[str, Any]) -> dict[str, Any]:
-    """The JSON of a value without what is as it would be anyway: the encoder leaves that out only where it can tell at
-    a glance, which for texts it cannot."""
+    """Return the JSON of a value without fields that have their defaults. The encoder itself leaves out only some of
+    them: it does not compare strings.
+    """
     lean = dict(said)
     for field in msgspec.structs.fields(value):
         name = field.encode_name
@@ -91,25 +92,29 @@ def _without_defaults(value: msgspec.Struct, said: dict[str, Any]) -> dict[str, 
 
 
 def changes(old: JobSpec, new: JobSpec) -> list[Change]:
-    """The fields that differ, in the order of a job's fields. What is written otherwise but shown alike is the same."""
+    """Return the fields that differ, in the order of the fields of a job. Values that the API shows in the same way
+    are the same, even if they are written differently.
+    """
     was, wanted = shown(old), shown(new)
     return [change for name in FIELDS for change in _changes(name, was.get(name), wanted.get(name))]
 
 
 def patch(old: JobSpec, new: JobSpec) -> dict[str, Any]:
-    """The update that makes one of the other: fields that differ, null for those that are as if nothing was said."""
+    """Return the body of the update request that turns one spec into the other: the fields that differ, with null for
+    fields that get their default.
+    """
     was, wanted = shown(old), shown(new)
     body = {name: wanted.get(name) for name in FIELDS if was.get(name) != wanted.get(name)}
     if isinstance(retry := body.get("retry"), dict):
-        body["retry"] = {"nonRetryable": {}, **retry}  # parts of it that are left out would stay
+        body["retry"] = {"nonRetryable": {}, **retry}  # the server merges `retry`: a part that is left out would stay
     for one, other in (("task", "taskId"), ("taskId", "task")):
         if body.get(one) is not None:
-            body.pop(other, None)  # the one takes the place of the other
+            body.pop(other, None)  # each of the two replaces the other
     return body
 
 
 def shown(spec: JobSpec) -> dict[str, Any]:
-    """Its fields as the API shows them, with the defaults filled in."""
+    """Return the fields of a job as the API shows them, with defaults for those that are not set."""
     told = spec_view.spec_document(spec)
     return {name: told[name] for name in FIELDS if told.get(name) is not None}
 
@@ -127,5 +132,5 @@ def _changes(name: str, old: Any, new: Any) -> Iterator[Change]:
 
 
 def _part(value: Mapping[str, Any], name: str) -> Any:
-    """A parameter may be null, which is not the same as none."""
+    """Return a part of a value. A part that is null is returned as text, because None means that it is not set."""
     return "null" if name in value and value[name] is None else value.get(name)

@@ -1,4 +1,4 @@
-"""What is wrong in a file, and where."""
+"""Errors in manifest files, with their positions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class ManifestProblem:
     line: int | None
     detail: str
     path: str = ""
-    """Of the field, as people write it: `jobs[2].schedule.expression`."""
+    """The path of the field, such as `jobs[2].schedule.expression`."""
 
     @property
     def place(self) -> str:
@@ -25,12 +25,12 @@ class ManifestProblem:
 
 
 class Refused(Invalid):
-    """Files that cannot be used: everything that is wrong with them. Nothing was changed."""
+    """Raised if files cannot be used, with all their problems. Nothing was changed."""
 
     def __init__(self, complaints: Sequence[ManifestProblem]) -> None:
         self.complaints = tuple(complaints)
-        things = "one thing is" if len(self.complaints) == 1 else f"{len(self.complaints)} things are"
+        things = "one problem" if len(self.complaints) == 1 else f"{len(self.complaints)} problems"
         super().__init__(
-            f"{things} wrong in these files, and nothing was done",
+            f"{things} in these files; nothing was changed",
             problems=tuple(Problem(each.place, each.detail) for each in self.complaints),
         )

@@ -1,4 +1,4 @@
-"""The jobs of a server as the content of a file."""
+"""Exports the jobs of a server as the content of a manifest file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from timeball.manifests.remote import RemoteServer
 
 
 def export(server: RemoteServer, set_name: str | None, *, everything: bool = False) -> tuple[dict[str, Any], list[str]]:
-    """What a file says that declares them, by name; and why some are not in it."""
+    """Return the content of a file that declares the jobs, ordered by name, and the reasons why some are left out."""
     unseen: list[str] = []
     if set_name is not None:
         found = server.of_set(set_name)
@@ -26,14 +26,14 @@ def export(server: RemoteServer, set_name: str | None, *, everything: bool = Fal
         found = [diff.known(row) for row in rows if "error" not in row]
     wanted = [job for job in found if job.live or (everything and job.status == "completed")]
     names = Counter(job.name for job in wanted)
-    left_out = unseen + [f"job {job.job_id} has no name, and is left out" for job in wanted if not job.name]
+    left_out = unseen + [f"job {job.job_id} is left out: it has no name" for job in wanted if not job.name]
     left_out += [
-        f"{count} jobs are called {name!r}, and are left out: in a file, names are unique"
+        f"{count} jobs with the name {name!r} are left out: in a file, names are unique"
         for name, count in names.items()
         if count > 1 and name
     ]
     left_out += [
-        f"job {job.name!r} has more than {MAX_TAGS} tags, which is as many as a declared job may have"
+        f"job {job.name!r} is left out: it has more than {MAX_TAGS} tags, the maximum of a declared job"
         for job in wanted
         if len(job.spec.tags) > MAX_TAGS
     ]
@@ -44,7 +44,7 @@ def export(server: RemoteServer, set_name: str | None, *, everything: bool = Fal
 
 
 def _by_name(job: Known, names: Mapping[str, str]) -> Known:
-    """The job that it follows by its name, if that is in the file, too."""
+    """Return the job with the name of the job that it follows instead of its id, if that job is in the file, too."""
     wanted = job.spec.follows
     if wanted is None or wanted.job not in names:
         return job

@@ -1,4 +1,4 @@
-"""Sets of files: from paths to the jobs that they declare together."""
+"""Reads sets of manifest files: from paths to the jobs that the files declare together."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ class FileSet:
 
     jobs: tuple[Declared, ...]
     name: str | None = None
-    """By which a server knows what belongs to it; None: nobody keeps account of what leaves the files."""
+    """The name of the set, by which a server knows its jobs; None: a job that is removed from the files is not noticed.
+    """
 
 
 def find(paths: Sequence[str]) -> list[Path]:
-    """The files that are meant: folders mean what is in them and below, hidden things apart."""
+    """Return the files of paths. A folder stands for all manifest files in it and below it, except hidden ones."""
     found: list[Path] = []
     wrong: list[ManifestProblem] = []
     for path in map(Path, paths):
@@ -40,7 +41,7 @@ def find(paths: Sequence[str]) -> list[Path]:
             found += visible
             if not visible:
                 wrong.append(
-                    ManifestProblem(str(path), None, f"there is no file in it that ends in {', '.join(SUFFIXES)}")
+                    ManifestProblem(str(path), None, f"the folder has no file that ends in {', '.join(SUFFIXES)}")
                 )
         elif path.is_file():
             found.append(path)
@@ -52,13 +53,14 @@ def find(paths: Sequence[str]) -> list[Path]:
 
 
 def _is_meant(path: Path) -> bool:
-    """Whether a file of a folder is: not what is hidden, nor the settings of the command line."""
+    """Return True if a file of a folder is a manifest: it is not hidden, and not the settings file of Timeball."""
     return path.name != "timeball.toml" and not any(part.startswith(".") for part in path.parts)
 
 
 def read(paths: Sequence[Path], name: str | None = None, standard_input: bytes | None = None) -> FileSet:
-    """What the files declare together, or `Refused` with everything that is wrong in all of them. `name`: of the set,
-    whatever the files call it."""
+    """Return the jobs that files declare together. Raise `Refused` with the problems of all files. `name` is the name
+    of the set; it replaces the name in the files.
+    """
     documents: list[Document] = []
     wrong: list[ManifestProblem] = []
     for path in paths:
@@ -67,7 +69,7 @@ def read(paths: Sequence[Path], name: str | None = None, standard_input: bytes |
         except Refused as error:
             wrong += error.complaints
         except OSError as error:
-            wrong.append(ManifestProblem(str(path), None, f"it cannot be read: {error.strerror or error}"))
+            wrong.append(ManifestProblem(str(path), None, f"the file cannot be read: {error.strerror or error}"))
     if standard_input is not None:
         try:
             documents += parse.read("standard input", standard_input)
@@ -83,7 +85,7 @@ def read(paths: Sequence[Path], name: str | None = None, standard_input: bytes |
 
 
 def gather(documents: Iterable[Document], name: str | None = None) -> FileSet:
-    """What documents declare together."""
+    """Return the jobs that documents declare together."""
     jobs: list[Declared] = []
     wrong: list[ManifestProblem] = []
     names: dict[str, str] = {}
@@ -95,7 +97,7 @@ def gather(documents: Iterable[Document], name: str | None = None) -> FileSet:
         wrong += _unknown(document, content)
         called = content.get("set")
         if called is not None and not (isinstance(called, str) and SET_NAME.fullmatch(called)):
-            wrong.append(_complain(document, "/set", f"{called!r} is no name of a set; {_NAMING}"))
+            wrong.append(_complain(document, "/set", f"{called!r} is not a valid name of a set; {_NAMING}"))
         elif called is not None:
             names.setdefault(called, f"{document.file}:{document.line('/set')}")
         found, complaints = _jobs(document, content)
@@ -104,7 +106,9 @@ def gather(documents: Iterable[Document], name: str | None = None) -> FileSet:
     wrong += _twice(jobs)
     if name is None and len(names) > 1:
         where = " and ".join(f"{called!r} ({place})" for called, place in names.items())
-        wrong.append(ManifestProblem(next(iter(names.values())), None, f"one set has one name, not {where}; use --set"))
+        wrong.append(
+            ManifestProblem(next(iter(names.values())), None, f"the files name several sets: {where}; use --set")
+        )
     if wrong:
         raise Refused(wrong)
     return FileSet(tuple(jobs), name or next(iter(names), None))
@@ -114,43 +118,45 @@ _NAMING: Final = "use letters, digits and . _ / -, 80 characters at most"
 
 
 def check_name(name: str) -> str | None:
-    """What is wrong with the name of a set."""
-    return None if SET_NAME.fullmatch(name) else f"{name!r} is no name of a set; {_NAMING}"
+    """Return the problem with the name of a set; None: it is valid."""
+    return None if SET_NAME.fullmatch(name) else f"{name!r} is not a valid name of a set; {_NAMING}"
 
 
 def _content(document: Document) -> dict[str, Any] | ManifestProblem:
     content = {} if document.value is None else document.value
     if not isinstance(content, dict):
-        return _complain(document, "", "a file is a mapping with jobs, and maybe defaults and set")
+        return _complain(document, "", "a file must be a mapping with jobs, and optionally defaults and set")
     if "apiVersion" in content:
-        return _complain(document, "/apiVersion", "this is a manifest of Kubernetes: timeball import kubernetes FILE")
+        return _complain(
+            document, "/apiVersion", "this is a Kubernetes manifest; use `timeball import kubernetes FILE`"
+        )
     return content
 
 
 def _unknown(document: Document, content: dict[str, Any]) -> list[ManifestProblem]:
     return [
-        _complain(document, pointer([name]), f"there is no {name!r} here{did_you_mean(name, _KNOWN) or _HINT}")
+        _complain(document, pointer([name]), f"there is no field {name!r}{did_you_mean(name, _KNOWN) or _HINT}")
         for name in content
         if name not in _KNOWN
     ]
 
 
-_HINT: Final = "; jobs stand in a list under `jobs`"
+_HINT: Final = "; write jobs as a list under `jobs`"
 
 
 def _jobs(document: Document, content: dict[str, Any]) -> tuple[list[Declared], list[ManifestProblem]]:
     defaults = content.get("defaults") or {}
     listed = content.get("jobs") or []
     if not isinstance(defaults, dict):
-        return [], [_complain(document, "/defaults", "defaults is a mapping of fields of a job")]
+        return [], [_complain(document, "/defaults", "defaults must be a mapping of fields of a job")]
     if "name" in defaults:
-        return [], [_complain(document, "/defaults/name", "names cannot be shared; leave it out")]
+        return [], [_complain(document, "/defaults/name", "a name cannot be a default; leave it out")]
     if isinstance(listed, dict):
         places = [(pointer(["jobs", key]), _named(key, job)) for key, job in listed.items()]
     elif isinstance(listed, list):
         places = [(f"/jobs/{index}", job) for index, job in enumerate(listed)]
     else:
-        return [], [_complain(document, "/jobs", "jobs is a list of jobs, or a mapping from names to jobs")]
+        return [], [_complain(document, "/jobs", "jobs must be a list of jobs, or a mapping from names to jobs")]
     jobs: list[Declared] = []
     wrong: list[ManifestProblem] = []
     for at, job in places:
@@ -172,7 +178,7 @@ def _twice(jobs: Iterable[Declared]) -> list[ManifestProblem]:
     for job in jobs:
         known = first.setdefault(job.name, job)
         if known is not job:
-            wrong.append(job.complaint(f"it is declared at {known.place} already; names are unique in a set"))
+            wrong.append(job.complaint(f"it is already declared at {known.place}; names are unique in a set"))
     return wrong
 
 

@@ -1,7 +1,7 @@
-"""What a change does to the coming fires: which move, which are added, which fall away.
+"""The effect of a change on the next fires: which move, which are added, which are dropped.
 
-A fire that is replaced by another one of the same day has moved. Where a day has another number of fires than before,
-nobody can say which of them moved where, and they are told as they are: some fall away, others are added.
+A fire that is replaced by another one on the same day has moved. If a day has another number of fires than before, it
+is not possible to say which fire moved where; then the old ones count as dropped and the new ones as added.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from timeball.manifests.fires import Ahead
 
 DAYS: Final = 7
 MOST: Final = 1_000
-"""Fires that are looked at."""
+"""Maximum number of fires that are compared."""
 _FEW: Final = 10
-"""Fires that can be told one by one."""
+"""Maximum number of added and dropped fires that are described one by one."""
 _NEAR_DAYS: Final = ("today", "tomorrow")
 _NEAR: Final = 36 * HOUR
-"""How far a fire may move and still be the same one."""
+"""Maximum distance by which a fire may move and still count as the same fire."""
 
 
 @dataclass(frozen=True, slots=True)
 class FireChanges:
     now: Micros
     until: Micros
-    """How far ahead was looked."""
+    """The end of the range that was compared."""
     timezone: str
     moved: tuple[tuple[Micros, Micros], ...] = ()
     added: tuple[Micros, ...] = ()
@@ -43,7 +43,7 @@ class FireChanges:
     def __str__(self) -> str:
         """`tomorrow's fire moves from 02:00 to 03:00, and 6 more until Sun 22 Nov; none is dropped`"""
         if self.nothing:
-            return f"no fire {self._until} moves, is added or falls away"
+            return f"no fire {self._until} is moved, added or dropped"
         if self.added and self.dropped and len(self.added) + len(self.dropped) > _FEW:
             return self._another_rhythm()
         parts = []
@@ -51,7 +51,7 @@ class FireChanges:
             parts.append(self._moves())
         if self.added:
             parts.append(self._told(self.added, "is added", "are added"))
-        parts.append(self._told(self.dropped, "falls away", "fall away") if self.dropped else "none is dropped")
+        parts.append(self._told(self.dropped, "is dropped", "are dropped") if self.dropped else "none is dropped")
         return "; ".join(parts)
 
     @property
@@ -59,11 +59,11 @@ class FireChanges:
         return f"until {self._day(self.until - 1)}"
 
     def _another_rhythm(self) -> str:
-        """`512 fires until Sun 22 Nov instead of 683; the first new one today at 21:27 UTC, …`"""
+        """`512 fires until Sun 22 Nov instead of 683; the first new one is today at 21:27 UTC, …`"""
         unmoved = self.kept + len(self.moved)
         counts = f"{unmoved + len(self.added):,} fires {self._until} instead of {unmoved + len(self.dropped):,}"
         first, instead = (first_fire(fires[0], self.now, self.timezone) for fires in (self.added, self.dropped))
-        return f"{counts}; the first new one {first}, the first that falls away {instead}"
+        return f"{counts}; the first new one is {first}, the first dropped one {instead}"
 
     def _moves(self) -> str:
         old, new = self.moved[0]
@@ -82,7 +82,7 @@ class FireChanges:
         return f"{first}, {len(fires):,} {many} {self._until}"
 
     def _days(self, at: Micros) -> str:
-        """Whose: `tomorrow's`."""
+        """Return the day of a fire in the form that comes before "fire": `tomorrow's`, `the Wed 18 Nov`."""
         day = self._day(at)
         return f"{day}'s" if day in _NEAR_DAYS else f"the {day}"
 
@@ -94,7 +94,7 @@ class FireChanges:
 
 
 def compare(old: Ahead, new: Ahead, now: Micros, timezone: str) -> FireChanges:
-    """Fires as they were to come and as they will."""
+    """Compare the next fires before and after a change."""
     until = _until(old, new, now, timezone)
     before, after = ({at for at in ahead.fires if at < until} for ahead in (old, new))
     gone, come = sorted(before - after), sorted(after - before)
@@ -105,7 +105,9 @@ def compare(old: Ahead, new: Ahead, now: Micros, timezone: str) -> FireChanges:
 
 
 def _until(old: Ahead, new: Ahead, now: Micros, timezone: str) -> Micros:
-    """The end of a day, so that no fire is cut off from the one it moved to; sooner, if less is known."""
+    """Return the end of the range to compare: the end of a day, so that a fire and the one it moved to are both in it;
+    earlier if less is known.
+    """
     far = now + DAYS * DAY
     end = min([far, *(ahead.until for ahead in (old, new) if ahead.until is not None)])
     midnight = end - _wall(end, timezone) % DAY
@@ -138,18 +140,18 @@ def local_day(at: Micros, timezone: str) -> int:
 
 
 def _wall(at: Micros, timezone: str) -> Micros:
-    """What wall clocks show, as if it were UTC."""
+    """Return the local time of an instant as if it were UTC."""
     return at + zone.get(timezone).offset_at(at) * SECOND
 
 
 def first_fire(at: Micros, now: Micros, timezone: str) -> str:
-    """`tomorrow at 02:00`, `on Wed 18 Nov at 02:00 UTC`."""
+    """Return the time of a fire, such as `tomorrow at 02:00` or `on Wed 18 Nov at 02:00 UTC`."""
     day = day_of(at, now, timezone)
     return f"{day if day in _NEAR_DAYS else f'on {day}'} at {clock(at, timezone)}"
 
 
 def day_of(at: Micros, now: Micros, timezone: str) -> str:
-    """`today`, `tomorrow`, `Wed 18 Nov`; with the year, if that is another one."""
+    """Return the day of a fire: `today`, `tomorrow`, `Wed 18 Nov`; with the year if it is not the current one."""
     ahead = local_day(at, timezone) - local_day(now, timezone)
     if ahead in (0, 1):
         return _NEAR_DAYS[ahead]

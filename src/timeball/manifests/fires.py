@@ -1,4 +1,4 @@
-"""The coming fires of a job that is not saved yet, by the rules of the server's planner."""
+"""Computes the next fires of a job that is not stored yet, by the rules of the planner."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from timeball.domain.text.schedule_text import uses_hash
 
 _NOBODY: Final = "j_" + "0" * 28
 _ALIKE: Final = "the same name"
-"""Names do not change here, so two schedules spread alike."""
+"""The seed of `H` for both schedules of a comparison: the name of a job does not change."""
 
 
 class Ahead(NamedTuple):
-    """The coming fires, in order."""
+    """The next fires of a job, in order."""
 
     fires: Sequence[Micros]
     until: Micros | None = None
-    """How far they are known; None: these are all."""
+    """The instant up to which the fires are known; None: these are all fires."""
 
     @property
     def first(self) -> Micros | None:
@@ -32,9 +32,11 @@ class Ahead(NamedTuple):
 
 
 def are_known_here(spec: JobSpec) -> bool:
-    """Or has the server to be asked? Only it knows its calendars, the tenant, which `H` hashes, and free slots."""
+    """Return True if the fires can be computed without the server. Only the server knows its calendars, the tenant,
+    from which `H` is computed, and the free slots of windows.
+    """
     if isinstance(spec.schedule, Follow):
-        return True  # nobody knows more of them
+        return True  # the server cannot compute them either
     if spec.calendars:
         return False
     if isinstance(spec.schedule, CronSchedule):
@@ -43,8 +45,9 @@ def are_known_here(spec: JobSpec) -> bool:
 
 
 def of(spec: JobSpec, now: Micros, most: int, anchor: Micros | None = None) -> Ahead:
-    """The fires if it were saved now. Raises `InvalidSchedule` for a schedule that never fires. `anchor`: of a grid
-    that goes on."""
+    """Return the fires of a job as if it were stored now. Raise `InvalidSchedule` for a schedule that never fires.
+    `anchor` is the start of the grid of an interval that a change keeps.
+    """
     if anchor is not None:
         return _bounded(schedule.fires(spec.schedule, anchor, now, _ALIKE, ends=spec.ends), most)
     job, fire = planning.begin(_NOBODY, "default", spec, now)
@@ -59,7 +62,9 @@ def _bounded(fires: Iterator[Micros], most: int) -> Ahead:
 
 
 def anchor(old: JobSpec, new: JobSpec, coming: Ahead) -> Micros | None:
-    """Where the grid of an interval begins that a change leaves as it is; None: it begins anew, or there is none."""
+    """Return the start of the grid of an interval that a change keeps; None: the grid starts again, or the schedule is
+    not an interval.
+    """
     goes_on = schedule.same_instants(old.schedule, new.schedule, _ALIKE, _ALIKE) and old.starts == new.starts
     if not (goes_on and isinstance(new.schedule, Interval)) or coming.first is None:
         return None
@@ -67,18 +72,18 @@ def anchor(old: JobSpec, new: JobSpec, coming: Ahead) -> Micros | None:
 
 
 def within(new: JobSpec, coming: Ahead) -> Ahead:
-    """What new bounds leave of fires that otherwise stay as they are."""
+    """Return those of the next fires that are within the bounds of a changed job."""
     starts, ends = new.starts or 0, instant.MAX if new.ends is None else new.ends
     return Ahead([at for at in coming.fires if starts <= at <= ends], coming.until)
 
 
 def keeps_slot(old: JobSpec, new: JobSpec) -> bool:
-    """Whether a job keeps the time that it has in its window."""
+    """Return True if a job keeps the slot that it has in its window."""
     return isinstance(new.schedule, Window) and new.schedule.same_place(old.schedule)
 
 
 def stay(old: JobSpec, new: JobSpec) -> bool:
-    """Whether a change leaves the fires alone."""
+    """Return True if a change does not affect the fires."""
     before, after = (
         (spec.starts, spec.ends, spec.max_runs, spec.calendars, spec.excluded if spec.calendars else None)
         for spec in (old, new)

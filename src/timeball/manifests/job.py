@@ -1,4 +1,6 @@
-"""One declared job: what a file says of it, checked by the API's own rules, with all that is wrong at once."""
+"""Reads one declared job from a file. It is checked by the rules of the API, and all its problems are reported
+together.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +20,12 @@ from timeball.manifests.errors import ManifestProblem
 from timeball.manifests.parse import Document
 
 MARK: Final = "declared:"
-"""What the tag begins with by which a server knows the set that a job belongs to."""
+"""The prefix of the tag that marks the set of a job."""
 MAX_TAGS: Final = 49
-"""The mark needs the fiftieth place."""
+"""Maximum number of tags of a declared job: one fewer than of other jobs, because its set is marked with a tag."""
 MAX_BYTES: Final = 1 << 20
 
-# What stands in for a part that was refused already, so that the rest can be looked at.
+# Valid values that replace a part with a problem, so that the other parts can be checked.
 _SOUND: Final = {
     "task": {"kind": "shell", "command": "true"},
     "schedule": {"type": "interval", "expression": "1d"},
@@ -34,14 +36,14 @@ _STEP: Final = re.compile(r"/([^/]*)")
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """A job as the files want it."""
+    """A job as a file declares it."""
 
     name: str
     spec: JobSpec
     file: str
     line: int | None
     paused: bool | None = None
-    """None: the files do not say, and whoever pauses it is left alone."""
+    """None: the file does not say; the job stays paused or active as it is."""
 
     @property
     def place(self) -> str:
@@ -52,14 +54,14 @@ class Declared:
 
 
 def declare(document: Document, at: str, job: Any, defaults: Mapping[str, Any]) -> Declared | list[ManifestProblem]:
-    """The job at a place of a document; or everything that is wrong with it."""
+    """Return the job at a pointer of a document, or all its problems."""
     if not isinstance(job, dict):
-        return [_complain(document, at, "a job is a mapping with name, task and schedule")]
+        return [_complain(document, at, "a job must be a mapping with name, task and schedule")]
     given = with_defaults(job, defaults)
     found: list[ManifestProblem] = []
 
     def complain(pointer: str, detail: str) -> None:
-        """About what was written: in the job, or in the defaults."""
+        """Add a problem at the line of the field, in the job or in the defaults."""
         field = pointer.split("/")[1] if pointer else ""
         under = "/defaults" if field in defaults and field not in job else at
         found.append(_complain(document, under + pointer, detail))
@@ -77,30 +79,31 @@ def declare(document: Document, at: str, job: Any, defaults: Mapping[str, Any]) 
 
 
 def _own_rules(given: Mapping[str, Any], paused: Any) -> Iterator[tuple[str, str]]:
-    """What is asked of declared jobs beyond what is asked of every job."""
+    """Yield problems with the rules that hold for declared jobs only."""
     name = given.get("name")
     if name is None or (isinstance(name, str) and not name.strip()):
-        yield "/name", "a declared job needs a name: it is known by it"
+        yield "/name", "a declared job needs a name, by which it is recognised"
     if given.get("schedule") is None and not any(given.get(name) for name in _OTHER_SCHEDULES):
         yield (
             "/schedule",
-            "a declared job says when it runs; to run it once, when it is applied, write schedule: {type: immediate}",
+            "a declared job needs a schedule; to run it once when it is applied, write schedule: {type: immediate}",
         )
     if paused is not None and not isinstance(paused, bool):
         yield "/paused", f"{paused!r} is neither true nor false"
     if "idempotencyKey" in given:
-        yield "/idempotencyKey", "a declared job is known by its name; leave the key out"
+        yield "/idempotencyKey", "a declared job is recognised by its name; leave the key out"
     tags = given.get("tags")
     if isinstance(tags, list):
         if any(isinstance(tag, str) and tag.startswith(MARK) for tag in tags):
-            yield "/tags", f"tags that begin with {MARK!r} are made here; name the set with `set: NAME` instead"
+            yield "/tags", f"tags that begin with {MARK!r} are reserved; name the set with `set: NAME` instead"
         elif len(tags) > MAX_TAGS:
-            yield "/tags", f"{len(tags)} tags are too many; a declared job has at most {MAX_TAGS}"
+            yield "/tags", f"{len(tags)} tags are too many; a declared job may have {MAX_TAGS}"
 
 
 def _spec(given: dict[str, Any], complain: Any, refused: set[str]) -> JobSpec | None:
-    """The job as the server would understand it. What it refuses is told and taken out, until nothing is left to
-    refuse: so all that is wrong is told at once."""
+    """Return the spec as the server would read it. Each part with a problem is reported and removed, and the rest is
+    read again, so that all problems are reported together. None: the job cannot be read.
+    """
     given = {name: value for name, value in given.items() if value is not None}
     for name in refused & _SOUND.keys():
         given[name] = _SOUND[name]
@@ -108,7 +111,7 @@ def _spec(given: dict[str, Any], complain: Any, refused: set[str]) -> JobSpec | 
         try:
             raw = msgspec.json.encode(given)
             if len(raw) > MAX_BYTES:
-                raise TooLarge(f"as JSON it has {len(raw):,} bytes; a job has at most {MAX_BYTES:,}")
+                raise TooLarge(f"as JSON it has {len(raw):,} bytes; a job may have {MAX_BYTES:,}")
             return job_reader.read_job(raw).spec
         except Invalid as error:
             problem = error.problems[0]
@@ -133,7 +136,7 @@ def _complain(document: Document, at: str, detail: str) -> ManifestProblem:
 
 
 def path_of(pointer: str) -> str:
-    """`/jobs/2/schedule/expression` as `jobs[2].schedule.expression`."""
+    """Return a JSON pointer as a path: `/jobs/2/schedule/expression` as `jobs[2].schedule.expression`."""
     path = ""
     for step in (each.replace("~1", "/").replace("~0", "~") for each in pointer.split("/")[1:]):
         path += f"[{step}]" if step.isdigit() else f".{step}" if path else step
@@ -155,7 +158,9 @@ _INSTEAD: Final = {"task": "taskId", "taskId": "task"}
 
 
 def with_defaults(job: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """A job with what it leaves out. Its own values win; objects are put together; null takes a default away."""
+    """Return a job with the defaults for fields that it does not have. Its own values win, objects are merged, and
+    null removes a default.
+    """
     merged = dict(job)
     for name, value in _meant_for(job, defaults).items():
         if name not in job:
@@ -166,7 +171,7 @@ def with_defaults(job: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[s
 
 
 def _meant_for(job: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """The defaults without those that the job has an answer to, though under another name."""
+    """Return the defaults without those that the job replaces under another name, such as `taskId` for `task`."""
     meant = {name: value for name, value in defaults.items() if _INSTEAD.get(name) not in job}
     if isinstance(task := job.get("task"), dict) and task.get("kind") == "workflow":
         meant = {name: value for name, value in meant.items() if name not in OF_TASKS.values()}
@@ -178,7 +183,9 @@ def _meant_for(job: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str,
 
 
 def _fitting(name: str, value: dict[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a default task or schedule, what one of the job's kind can have: an interval has no time zone."""
+    """Return the fields of a default task or schedule that one of the job's kind can have: an interval has no time
+    zone.
+    """
     if name not in _TAGGED:
         return value
     tag_field, fields = _TAGGED[name]

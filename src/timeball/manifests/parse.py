@@ -1,7 +1,7 @@
-"""Files as plain values, with the line on which each of them stands.
+"""Parses files into plain values, with the line number of each value.
 
-YAML is read safely and plainly: text, numbers, true, false, null, lists and mappings, as JSON knows them. `on`, `no`,
-`22:00` and `2026-03-01` are text, as everybody expects who never read the YAML 1.1 specification.
+YAML is restricted to the types of JSON: strings, numbers, true, false, null, lists and mappings. `on`, `no`, `22:00`
+and `2026-03-01` are strings, unlike in YAML 1.1.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from timeball.manifests.errors import ManifestProblem, Refused
 
 MAX_BYTES: Final = 32 * 1024 * 1024
 MAX_VALUES: Final = 300_000
-"""Aliases make much of little: a page of YAML can stand for more values than there are atoms."""
+"""Maximum number of values in one document. With aliases, a page of YAML can stand for an astronomical number."""
 MAX_DEPTH: Final = 64
 
 _TAG: Final = "tag:yaml.org,2002:"
@@ -34,7 +34,7 @@ PLAIN: Final = (
     (f"{_TAG}float", re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$"), list("-+.0123456789")),
     (_MERGE, re.compile(r"<<$"), ["<"]),
 )
-"""What is not text although it has no quotes: the core schema of YAML 1.2, in decimal, and the merge key."""
+"""Words without quotes that are not strings: the core schema of YAML 1.2, only decimal numbers, and the merge key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +44,10 @@ class Document:
     file: str
     value: Any
     lines: Mapping[str, int] = field(default_factory=dict)
-    """Where values begin, by JSON pointer."""
+    """The line on which each value begins, by JSON pointer."""
 
     def line(self, at: str) -> int | None:
-        """The line of a value, or of the nearest one around it that is known."""
+        """Return the line of a value, or of the innermost value around it whose line is known; None: none is known."""
         while at not in self.lines:
             if not at:
                 return None
@@ -56,7 +56,7 @@ class Document:
 
 
 def read(file: str, raw: bytes) -> list[Document]:
-    """The documents of a file; its suffix tells what it is written in. Raises `Refused`."""
+    """Return the documents of a file. Its suffix determines the format. Raise `Refused` if it cannot be parsed."""
     if len(raw) > MAX_BYTES:
         raise Refused(
             [ManifestProblem(file, None, f"it has more than {MAX_BYTES >> 20} MiB; split it into several files")]
@@ -82,7 +82,7 @@ def _read_json(file: str, raw: bytes) -> Document:
 
 
 _Loader: Any = type("_Loader", (getattr(yaml, "CSafeLoader", yaml.SafeLoader),), {"yaml_implicit_resolvers": {}})
-"""Knows no types but those of JSON, and makes nothing: it only tells what is written where."""
+"""A loader that knows only the types of JSON. It is used to get nodes with their positions, not Python objects."""
 
 for _tag, _pattern, _first in PLAIN:
     _Loader.add_implicit_resolver(_tag, _pattern, _first)
@@ -108,7 +108,7 @@ def read_yaml(file: str, text: str) -> Iterator[Document]:
 
 
 def _check_depth(file: str, text: str) -> None:
-    """Before anything follows the nesting by calling itself."""
+    """Raise `Refused` if the nesting is too deep. This runs before the recursive functions."""
     depth = 0
     for event in yaml.parse(text, Loader=_Loader):
         if isinstance(event, yaml.CollectionStartEvent):
@@ -134,12 +134,12 @@ class _Reader:
     def value(self, node: yaml.Node, path: tuple[str, ...]) -> Any:
         self._values += 1
         if self._values > MAX_VALUES:
-            self._refuse(node, f"with its aliases it stands for more than {MAX_VALUES:,} values")
+            self._refuse(node, f"with its aliases it has more than {MAX_VALUES:,} values")
         self.lines.setdefault(pointer(path), node.start_mark.line + 1)
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node)
         if id(node) in self._open:
-            self._refuse(node, "it contains itself, by an alias")
+            self._refuse(node, "it contains itself through an alias")
         self._open.add(id(node))
         try:
             if isinstance(node, yaml.SequenceNode):
@@ -163,10 +163,10 @@ class _Reader:
                     merged = {**value, **merged}
                 continue
             if not isinstance(key_node, yaml.ScalarNode):
-                self._refuse(key_node, "a key is a text")
+                self._refuse(key_node, "a key must be a string")
             key = str(key_node.value)
             if key in found:
-                self._refuse(key_node, f"{key!r} stands here twice; leave one of them")
+                self._refuse(key_node, f"the key {key!r} occurs twice; remove one of them")
             self.lines[pointer((*path, key))] = key_node.start_mark.line + 1
             found[key] = self.value(value_node, (*path, key))
         return {**merged, **found}
@@ -185,13 +185,13 @@ class _Reader:
             case "float" if _is(text, "float") and math.isfinite(float(text)):
                 return float(text)
             case "int" | "float" | "bool":
-                return self._refuse(node, f"{text[:40]!r} is not a number or truth value that a job can have")
+                return self._refuse(node, f"{text[:40]!r} is not a number or a boolean that a job can have")
             case tag:
-                return self._refuse(node, f"the tag {tag!r} has no meaning here; write the value without it")
+                return self._refuse(node, f"the tag {tag!r} is not supported; write the value without it")
 
     def _expect(self, node: yaml.Node, tag: str) -> None:
         if node.tag != tag:
-            self._refuse(node, f"the tag {node.tag.removeprefix(_TAG)!r} has no meaning here; leave it out")
+            self._refuse(node, f"the tag {node.tag.removeprefix(_TAG)!r} is not supported; leave it out")
 
     def _refuse(self, node: yaml.Node, detail: str) -> NoReturn:
         raise Refused([ManifestProblem(self._file, node.start_mark.line + 1, detail)])
@@ -226,7 +226,7 @@ def _toml(file: str, text: str) -> Document:
 
 
 def _json(value: Any) -> Any:
-    """TOML has dates of its own; in a job they are text."""
+    """Return a TOML value as a JSON value. TOML has types for dates and times, which are strings in a job."""
     if isinstance(value, dict):
         return {key: _json(each) for key, each in value.items()}
     if isinstance(value, list):
@@ -237,8 +237,10 @@ def _json(value: Any) -> Any:
 
 
 def _toml_lines(text: str) -> dict[str, int]:
-    """Where tables and entries begin. The standard library does not tell; this follows what a line begins with, and
-    finds no entry of an inline table: those are told by the line of their table."""
+    """Return the lines on which tables and entries begin, by JSON pointer. The standard library does not provide them.
+    This function reads how each line begins, so it finds no entry of an inline table; an error in such an entry names
+    the line of the table.
+    """
     lines: dict[str, int] = {"": 1}
     counts: dict[str, int] = {}
     table: tuple[str, ...] = ()
@@ -266,7 +268,7 @@ def _toml_lines(text: str) -> dict[str, int]:
 
 
 def _resolved(steps: list[str], counts: Mapping[str, int], *, into_last: bool = False) -> tuple[str, ...]:
-    """A path that goes through arrays of tables means the last table of each."""
+    """Return a path with an index for each array of tables in it: the last table of the array."""
     path: tuple[str, ...] = ()
     for index, step in enumerate(steps):
         path = (*path, step)

@@ -1,4 +1,6 @@
-"""The plan: what has to be done so that a server has what the files declare, and what that does to the coming fires."""
+"""Makes the plan: the steps after which a server has the jobs that the files declare, and their effect on the next
+fires.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +26,16 @@ from timeball.manifests.job import Declared
 from timeball.manifests.remote import RemoteServer
 
 Action = Literal["create", "change", "cancel", "undeclared", "unchanged"]
-"""`undeclared`: it left the files, and stays on the server unless it is to be cancelled."""
+"""`undeclared`: the job is not in the files any more, and stays on the server unless it is to be cancelled."""
 _ESTIMATE: Final = "its slot in the window is chosen when it is applied; this is the one it would get now"
-_AFTER: Final = "when that is, nobody can tell beforehand"
-_MARGIN: Final = "maxRuns counts the fires since the job was made, so the last of these may not come"
+_AFTER: Final = "the times of these fires are not known in advance"
+_MARGIN: Final = "maxRuns counts the fires since the job was created, so the last of these fires may not happen"
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
+    """What has to be done for one job."""
+
     action: Action
     name: str
     declared: Declared | None = None
@@ -39,12 +43,12 @@ class Step:
     changes: tuple[Change, ...] = ()
     effect: FireChanges | None = None
     sentence: str = ""
-    """Of a new job: what its schedule means."""
+    """The description of the schedule of a new job."""
     first: Micros | None = None
-    """Of a new job: its first fire."""
+    """The first fire of a new job."""
     notes: tuple[str, ...] = ()
     predecessor: str | None = None
-    """Of a new job: the id of the one of its name that was cancelled last."""
+    """For a new job: the id of the job of the same name that was cancelled last."""
 
     @property
     def timezone(self) -> str:
@@ -56,7 +60,7 @@ class Plan:
     set_name: str | None
     now: Micros
     steps: tuple[Step, ...] = ()
-    """All of them, also those that need nothing."""
+    """All steps, including those of unchanged jobs."""
 
     def of(self, *actions: Action) -> list[Step]:
         return [step for step in self.steps if step.action in actions]
@@ -97,7 +101,7 @@ class _Planner:
         return Plan(name, self.now, tuple(steps))
 
     def _in_order(self) -> list[Declared]:
-        """The jobs of the files; who follows another comes after it, so that it is there when it is named."""
+        """Return the jobs of the files. A job that follows another comes after it, because that must exist first."""
         jobs = {job.name: job for job in self.wanted.jobs}
         graph = {name: [of] for name, job in jobs.items() if (of := _followed_by(job.spec)) in jobs}
         try:
@@ -110,7 +114,9 @@ class _Planner:
         return [*(job for job in self.wanted.jobs if job.name not in graph), *(jobs[name] for name in first)]
 
     def _pointed(self, job: Declared) -> Declared:
-        """A job that follows another, by the id of that, as the server has it; as it is, if that is yet to be made."""
+        """Return a job that follows another with the id of the other instead of its name; unchanged if the server does
+        not have the other yet.
+        """
         wanted = job.spec.follows
         found = [] if wanted is None else self.server.named(wanted.job)
         if wanted is None or len(found) != 1:
@@ -121,15 +127,15 @@ class _Planner:
     def _step(self, job: Declared, members: Sequence[Known]) -> Step:
         current = self._one(job, members) if members else self._stranger(job)
         if not self._check(job):
-            return Step("unchanged", job.name)  # which is never shown: all that is missing is
+            return Step("unchanged", job.name)  # never shown: the plan is refused, with what is missing
         return self._creation(job) if current is None else self._comparison(self._pointed(job), current)
 
     def _stranger(self, job: Declared) -> Known | None:
-        """A job of this name that does not belong to the set, or not yet."""
+        """Return the job of this name on the server that does not belong to the set; None: there is none."""
         found = self.server.named(job.name)
         live = [each for each in found if each.live]
         if not live and self.wanted.name is None:
-            # Files without a set know what is over by its name alone: it must not be started again.
+            # Without a set, a completed job is recognised by its name alone: it must not be created again.
             live = [each for each in found if job.spec.one_shot or not each.spec.one_shot][:1]
         return self._one(job, live)
 
@@ -139,7 +145,9 @@ class _Planner:
         if len(live) > 1:
             ids = ", ".join(each.job_id for each in live[:5])
             self.complaints.append(
-                job.complaint(f"{len(live)} jobs are called so on the server ({ids}); cancel or rename all but one")
+                job.complaint(
+                    f"{len(live)} jobs have this name on the server ({ids}); cancel or rename all but one of them"
+                )
             )
         return live[0] if live else None
 
@@ -167,7 +175,7 @@ class _Planner:
         joins = self.wanted.name is not None and self.wanted.name not in current.sets
         if owner is not None and (changes or joins) and not self.take_over:
             self.complaints.append(
-                job.complaint(f"it belongs to the set {owner!r}; change it there, or use --take-over to make it yours")
+                job.complaint(f"it belongs to the set {owner!r}; change it there, or use --take-over to move it here")
             )
         if joins:
             changes.append(Change("set", owner, self.wanted.name))
@@ -192,20 +200,20 @@ class _Planner:
             notes += _of_slots(new)
         notes += _of_following(new)
         if current.paused and job.paused is not False:
-            notes.append("it is paused: none of these fires until it is resumed")
+            notes.append("the job is paused: none of these fires happens until it is resumed")
         return fire_changes.compare(coming, ahead, self.now, timezone_of(new)), tuple(notes)
 
     def _check(self, job: Declared) -> bool:
-        """Whether everything is there that the job refers to."""
+        """Return True if the server has everything that the job refers to. Otherwise add complaints."""
         spec = job.spec
         tasks = [spec.task_id, *(task.task_id for task in workflow_of(spec))]
         missing = [
-            f"there is no registered task {each!r}; make it with `timeball tasks set`"
+            f"there is no registered task {each!r}; create it with `timeball tasks set`"
             for each in dict.fromkeys(tasks)
             if each is not None and not self._is_there("task", each)
         ]
         missing += [
-            f"there is no calendar {each!r}; make it with `timeball calendars set`"
+            f"there is no calendar {each!r}; create it with `timeball calendars set`"
             for each in spec.calendars
             if not self._is_there("calendar", each)
         ]
@@ -219,13 +227,13 @@ class _Planner:
             return []
         found = len(self.server.named(wanted.job))
         if found > 1:
-            return [f"{found} jobs are called {wanted.job!r}; name the one to follow by its id"]
+            return [f"{found} jobs have the name {wanted.job!r}; use the id of the one to follow"]
         if found or self.server.has_job(wanted.job):
             return []
-        return [f"there is no job {wanted.job!r} to follow; declare it, or give the id of one"]
+        return [f"there is no job {wanted.job!r} to follow; declare it, or use the id of an existing job"]
 
     def _is_there(self, kind: Literal["task", "calendar"], name: str) -> bool:
-        """Each is asked for once."""
+        """Return True if the server has a task or a calendar. Each is requested once."""
         if (kind, name) not in self.found:
             look = self.server.has_task if kind == "task" else self.server.has_calendar
             self.found[kind, name] = look(name)
@@ -233,7 +241,7 @@ class _Planner:
 
 
 def make(wanted: FileSet, server: RemoteServer, now: Micros, *, prune: bool = False, take_over: bool = False) -> Plan:
-    """Reads only. `Refused` with everything that cannot be planned."""
+    """Return the plan. The server is only read. Raise `Refused` with everything that cannot be planned."""
     return _Planner(wanted, server, now, prune, take_over).plan()
 
 
@@ -246,7 +254,7 @@ def _of_following(spec: JobSpec) -> list[str]:
 
 
 def _followed_by(spec: JobSpec) -> str:
-    """The name of the job that it follows, or its id."""
+    """Return the name or the id of the job that a job follows; empty: it follows none."""
     return "" if spec.follows is None else spec.follows.job
 
 

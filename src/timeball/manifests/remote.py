@@ -1,4 +1,6 @@
-"""What is asked of a server to plan, and what is sent to it to apply. Every write is guarded or can be repeated."""
+"""The requests to a server that a plan reads with and that `apply` writes with. Every write is guarded by a version or
+may be repeated.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +33,9 @@ from timeball.manifests.job import MARK
 
 PAGE: Final = 1_000
 NEVER: Final = "9000-01-01T00:00:00Z"
-"""When a job starts that is to be paused before it could fire."""
+"""The `startAt` of a new job that is to be paused before it can fire."""
 GENERATIONS: Final = 100
+"""Maximum number of cancelled jobs with one name that a new job may replace."""
 _JOB_ID: Final = re.compile(r"j_[0-9a-f]{28}")
 _THERE: Final = "scheduled,paused,completed"
 
@@ -44,31 +47,34 @@ class RemoteServer:
     # --- looking --------------------------------------------------------------------------------------------------
 
     def of_set(self, name: str) -> list[Known]:
-        """All jobs of a set, newest first, also those that were cancelled."""
+        """Return all jobs of a set, newest first, including cancelled ones."""
         return [diff.known(_shown(each)) for each in self._jobs(tag=f"{MARK}{name}")]
 
     def named(self, name: str) -> list[Known]:
-        """Jobs of this name that were not cancelled, newest first."""
+        """Return the jobs of this name that are not cancelled, newest first."""
         found = (diff.known(_shown(each)) for each in self._jobs(name=name, status=_THERE))
         return [job for job in found if job.name == name]
 
     def last_cancelled(self, name: str) -> str | None:
-        """The id of the newest job of this name that was cancelled."""
+        """Return the id of the newest cancelled job of this name; None: there is none."""
         request = job_requests.jobs(name=name, status="cancelled", limit=1)
         page = msgspec.json.decode(self._client.send(request))
         return next((str(each["jobId"]) for each in page["items"]), None)
 
     def all(self, status: str | None = None) -> Iterator[dict[str, Any]]:
-        """As the server lists them: one that it cannot show has an `error` beside its id."""
+        """Yield all jobs as the server lists them. A job that the server cannot show has an `error` beside its id."""
         return self._jobs(status=status)
 
     def coming(self, job_id: str, most: int) -> Ahead:
+        """Return the next fires of a job, at most `most`."""
         found = self._client.ask(job_requests.next_of_job(job_id, most))
         until = instant.of(found.items[-1].fire_time) if len(found.items) == most else None
         return Ahead([instant.of(at) for at in found.times], until)
 
     def preview(self, spec: JobSpec, now: Micros, most: int, anchor: Micros | None = None) -> tuple[str, Ahead]:
-        """What a schedule means and when it fires, where only the server can tell. Of bounds it knows nothing."""
+        """Return the description of a schedule and its next fires, for schedules that only the server can compute. The
+        server does not apply `startAt` and `endAt`; this function does.
+        """
         begin = spec.starts if spec.starts is not None and spec.starts > now else anchor
         found = self._client.preview_schedule(
             msgspec.json.decode(msgspec.json.encode(spec.schedule)),
@@ -97,8 +103,10 @@ class RemoteServer:
     # --- writing --------------------------------------------------------------------------------------------------
 
     def create(self, spec: JobSpec, set_name: str | None, predecessor: str | None) -> Known:
-        """Once, however often it is asked for and by however many: the key follows from the names, and from the job
-        that was cancelled before, so that a name can come back."""
+        """Create a job. However often and by however many clients this is called, one job is created: the idempotency
+        key is made from the names of the set and the job, and from the id of the job of that name that was cancelled
+        last, so that a name can be used again.
+        """
         for _ in range(GENERATIONS):
             key = _key_of(set_name, spec.name, predecessor)
             try:
@@ -107,7 +115,7 @@ class RemoteServer:
                 made = _named_in(error)
                 if self._is_there(made, spec.name) is not None:
                     raise
-            # The answer may be that of an earlier request, to a job that somebody has cancelled since.
+            # The answer may be that of an earlier request, for a job that was cancelled since.
             found = self._is_there(made, spec.name)
             if found is not None:
                 return found
@@ -115,7 +123,9 @@ class RemoteServer:
         raise Conflict(f"job {spec.name!r} was cancelled {GENERATIONS} times; choose another name")
 
     def create_paused(self, spec: JobSpec, set_name: str | None, predecessor: str | None) -> Known:
-        """Whatever breaks off in between, it has not fired: it begins in a time that never comes until it is paused."""
+        """Create a paused job. It does not fire even if this is interrupted: until it is paused, its first fire is in
+        the year 9000.
+        """
         asleep = msgspec.structs.replace(spec, start_at=NEVER, end_at=None)
         paused = self.pause(self.create(asleep, set_name, predecessor))
         return self.change(paused, diff.patch(asleep, spec))
@@ -128,7 +138,9 @@ class RemoteServer:
         return None if found.status == "cancelled" or found.name != name else found
 
     def change(self, job: Known, body: Mapping[str, Any]) -> Known:
-        """Only if nobody changed the job since it was read. Where the answer is lost, what the server has tells it."""
+        """Change a job if it has the version that was read. If the answer was lost, read the job to find out whether
+        the change took effect.
+        """
         try:
             return self._known(job_requests.update_job(job.job_id, body, job.version))
         except (PreconditionFailed, Unavailable):
@@ -144,7 +156,7 @@ class RemoteServer:
         return self._followed(job, job_requests.resume(job.job_id))
 
     def cancel(self, job: Known) -> None:
-        """Only if nobody changed the job since it was read."""
+        """Cancel a job if it has the version that was read. Raise `PreconditionFailed` if it has another one."""
         found = self.read(job.job_id)
         if found.status != "cancelled" and found.version != job.version:
             raise _changed(job)
@@ -153,7 +165,9 @@ class RemoteServer:
     # --- how ------------------------------------------------------------------------------------------------------
 
     def _followed(self, job: Known, request: Request[Any]) -> Known:
-        """These requests have no guard of their own; more than one new version tells that somebody came between."""
+        """Send a request that has no guard, and return the job. Raise `PreconditionFailed` if its version grew by more
+        than one: another request changed the job as well.
+        """
         found = self._known(request)
         if found.version > job.version + 1:
             raise _changed(job)
@@ -180,20 +194,20 @@ class RemoteServer:
 
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:
-    """A row of a list. What the server cannot show cannot be compared with a file either."""
+    """Return a row of a list. Raise an error if the server cannot show the job: it cannot be compared with a file."""
     if "error" in row:
         raise TimeballError(f"the server cannot show job {row.get('jobId')}: {row['error'].get('detail')}")
     return row
 
 
 def _key_of(set_name: str | None, name: str, predecessor: str | None) -> str:
-    """The same for all who apply it, until it is cancelled and made anew."""
+    """Return the idempotency key of a job. It is the same for all clients, until the job is cancelled."""
     said = msgspec.json.encode(["declared", set_name, name, predecessor])
     return f"declared-{hashlib.sha256(said).hexdigest()[:40]}"
 
 
 def _named_in(error: IdempotencyMismatch) -> str:
-    """The job that the key was used for."""
+    """Return the id of the job that the idempotency key was used for."""
     found = _JOB_ID.search(error.detail)
     if found is None:
         raise error
@@ -201,7 +215,7 @@ def _named_in(error: IdempotencyMismatch) -> str:
 
 
 def _differs(found: Known, body: Mapping[str, Any]) -> bool:
-    """Whether a job is not what an update would have made of it."""
+    """Return True if a job does not have the values of an update."""
     marks = [f"{MARK}{each}" for each in found.sets]
     spec = msgspec.structs.replace(found.spec, tags=[*found.spec.tags, *marks])
     shown = diff.shown(spec)
@@ -215,4 +229,4 @@ def _covers(shown: Any, value: Any) -> bool:
 
 
 def _changed(job: Known) -> PreconditionFailed:
-    return PreconditionFailed(f"somebody else changed job {job.name!r} meanwhile; plan again")
+    return PreconditionFailed(f"another request changed job {job.name!r} after it was read; plan again")

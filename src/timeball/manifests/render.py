@@ -1,4 +1,4 @@
-"""Plans in words for people, and as JSON for programs."""
+"""Plans and their results as text and as JSON."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from timeball.manifests.plan import Plan, Step
 
 LONGEST: Final = 200
 MAX_FIRES: Final = 100
-"""Of each kind that are told one by one; all of them are counted."""
+"""Maximum number of fires of each kind that are listed; all of them are counted."""
 HIDDEN: Final = "•••"
 _SECRET: Final = re.compile(r"passw|secret|token|authorization|cookie|credential|api.?key|private.?key", re.IGNORECASE)
 _SIGNS: Final = {"create": "+", "change": "~", "cancel": "-", "undeclared": "?", "unchanged": " "}
 
 
 def lines(step: Step, now: Micros) -> Iterator[str]:
-    """A step of a plan; none of what needs nothing."""
+    """Yield the lines that describe a step of a plan; none if nothing has to be done."""
     match step.action:
         case "create":
             yield f"{_SIGNS[step.action]} {step.name}{_place(step)}"
@@ -42,7 +42,7 @@ def lines(step: Step, now: Micros) -> Iterator[str]:
                 yield f"    {step.effect}"
             yield from (f"    {note}" for note in step.notes)
         case "cancel":
-            yield f"{_SIGNS[step.action]} {step.name}  no longer declared: it is cancelled"
+            yield f"{_SIGNS[step.action]} {step.name}  no longer declared; it will be cancelled"
         case "undeclared":
             yield f"{_SIGNS[step.action]} {step.name}  no longer declared; --prune would cancel it"
         case "unchanged":
@@ -50,7 +50,7 @@ def lines(step: Step, now: Micros) -> Iterator[str]:
 
 
 def summary(plan: Plan) -> str:
-    """`2 to create, 1 to change, 37 unchanged`"""
+    """Return a line such as `2 to create, 1 to change, 37 unchanged`."""
     counts = [
         (len(plan.of("create")), "to create"),
         (len(plan.of("change")), "to change"),
@@ -63,7 +63,7 @@ def summary(plan: Plan) -> str:
 
 
 def did(done: Done, now: Micros) -> str:
-    """What became of a step, in a line."""
+    """Return one line about the result of a step."""
     step = done.step
     verb = {"create": "created", "change": "changed", "cancel": "cancelled"}.get(step.action, step.action)
     named = f"{_SIGNS[step.action]} {step.name}  {verb}"
@@ -83,7 +83,9 @@ def value(given: Any) -> str:
 
 
 def masked(given: Any, name: str = "") -> Any:
-    """A value without what looks like a secret: plans are printed where many can read them."""
+    """Return a value with `HIDDEN` in place of everything whose name looks like a secret: plans are printed in logs of
+    CI systems.
+    """
     if isinstance(given, dict):
         return {key: masked(each, key) for key, each in given.items()}
     if isinstance(given, list):

@@ -1,4 +1,4 @@
-"""Jobs as YAML or TOML for people to read, which mean the same when they are read again."""
+"""Writes jobs as YAML or TOML that is easy to read. Reading it again gives the same jobs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ _WIDTH: Final = 110
 
 
 class _Dumper(yaml.SafeDumper):
-    """Puts quotes around text that any reader would take for something else: YAML 1.1, 1.2, and Timeball's."""
+    """Puts quotes around strings that a parser would take for another type: one of YAML 1.1, of YAML 1.2, or that of
+    Timeball.
+    """
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -31,7 +33,7 @@ def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     lines = text.split("\n")
     style = None
     if not all(line.isprintable() for line in lines):
-        style = '"'  # with escapes: YAML folds some of what is not printable, such as U+0085
+        style = '"'  # with escapes: YAML folds some characters that are not printable, such as U+0085
     elif len(lines) > 1 and all(line == line.rstrip() for line in lines):
         style = "|"
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
@@ -43,7 +45,9 @@ for _tag, _pattern, _first in parse.PLAIN:
 
 
 def declaration(job: Known) -> dict[str, Any]:
-    """A job of a server as a file declares it. That a one-shot is paused is no file's business."""
+    """Return a job of a server as a file declares it. `paused` is left out for a one-shot job, because a file cannot
+    declare it.
+    """
     said = diff.document(job.spec)
     return {**said, "paused": True} if job.paused and not job.spec.one_shot else said
 
@@ -51,7 +55,7 @@ def declaration(job: Known) -> dict[str, Any]:
 def contents(
     jobs: Iterable[Mapping[str, Any]], set_name: str | None, defaults: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """What is to be written into a file."""
+    """Return the content of a file as a mapping."""
     head: dict[str, Any] = {} if set_name is None else {"set": set_name}
     if defaults:
         head["defaults"] = dict(defaults)
@@ -59,7 +63,7 @@ def contents(
 
 
 def write_yaml(content: Mapping[str, Any], heading: str = "") -> str:
-    """Each job apart from the next by an empty line."""
+    """Return the content of a file as YAML, with an empty line between two jobs."""
     head = {name: value for name, value in content.items() if name != "jobs"}
     parts = [_dump(head)] if head else []
     jobs = content.get("jobs") or []
@@ -90,7 +94,7 @@ def _entries(table: Mapping[str, Any]) -> list[str]:
 def _toml(value: Any, at: str) -> str:
     match value:
         case None:
-            raise Invalid(f"{at} is null, which TOML cannot say; write YAML instead")
+            raise Invalid(f"{at} is null, which TOML does not have; write YAML instead")
         case bool():
             return "true" if value else "false"
         case str():
@@ -109,5 +113,5 @@ def _key(name: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """JSON's quotes are TOML's, but for one character."""
+    """Return a string in quotes. JSON and TOML quote in the same way, except for one character."""
     return msgspec.json.encode(text).decode().replace("\x7f", "\\u007f")

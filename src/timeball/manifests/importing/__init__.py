@@ -1,1 +1,1 @@
-"""Crontabs and Kubernetes CronJobs as manifests."""
+"""Imports crontabs and Kubernetes CronJobs as declared jobs."""

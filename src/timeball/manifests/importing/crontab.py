@@ -1,10 +1,11 @@
-"""Crontabs as declared jobs, line by line as cron reads them (crontab(5) of Debian and of cronie).
+"""Translates crontabs into declared jobs, line by line as cron reads them (crontab(5) of Debian and of cronie).
 
-- `NAME = value` holds for the lines below it. `SHELL`, `PATH`, `HOME`, `CRON_TZ`, `RANDOM_DELAY` and `MAILTO` mean
-  something to cron; every other one, and `PATH` and `HOME`, is in the environment of the commands.
-- The first `%` of a command ends it, the rest is its standard input, in which further ones are ends of lines; `\\%` is
-  a percent sign.
-- A comment right above a line names its job and describes it. One that is a line taken out of service does not.
+- `NAME = value` applies to the lines below it. Cron itself uses `SHELL`, `PATH`, `HOME`, `CRON_TZ`, `RANDOM_DELAY` and
+  `MAILTO`. `PATH`, `HOME` and all other names are in the environment of the commands.
+- The first `%` of a command ends it. The rest is its standard input, in which each further `%` is a line break. `\\%`
+  is a percent sign.
+- A comment directly above a line is the name and the description of its job, unless the comment is a disabled crontab
+  line.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from timeball.domain.schedule import cron, zone
 from timeball.manifests.importing.translation import Translated, Translation, slug, unique
 
 AS_CRON_DOES: Final = {"retry": {"maxRetries": 0}, "overlap": "allow", "catchUp": "none"}
-"""Cron tries nothing again, lets runs overlap, and forgets what it slept through."""
+"""The behaviour of cron: no retries, overlapping runs, and no catch-up of missed fires."""
 
 SYSTEM_FILES: Final = re.compile(r"/etc/(?:crontab|cron\.d/[^/]+)$")
-"""In these, every line says as whom it is run."""
+"""The paths of system crontabs, which have a column with the user."""
 
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 _SHELLS: Final = ("/bin/sh", "sh")
@@ -47,7 +48,7 @@ _WRAPPERS: Final[dict[str, tuple[int, str]]] = {
     "timeout": (1, "ks"),
     "flock": (1, "wE"),
 }
-"""Programs that run another one: how many words of their own come before it, and which options take a value."""
+"""Programs that run another program: how many arguments come before that program, and which options take a value."""
 _PRIVILEGED: Final = frozenset(
     (
         *("sudo", "su", "doas", "pkexec", "sg", "newgrp", "passwd", "at", "batch", "crontab"),
@@ -55,7 +56,7 @@ _PRIVILEGED: Final = frozenset(
         *("mail", "mailx", "sendmail", "exim", "exim4", "podman"),
     )
 )
-"""Programs that have, or start, a file with a setuid or setgid bit or with capabilities on common systems."""
+"""Programs that are, or start, a file with a setuid or setgid bit or with capabilities on common systems."""
 _PARTS: Final = re.compile(r"&&|\|\||[;|&(){}`]")
 _INTERPRETERS: Final = re.compile(r"(?:ba|da|z|k)?sh|python[\d.]*|perl|ruby|php[\d.]*|node")
 _KEYWORDS: Final = frozenset({"!", "if", "then", "elif", "else", "while", "until", "do"})
@@ -64,19 +65,20 @@ _ABOUT_MAIL: Final = ("MAILTO", "MAILFROM", "CONTENT_TYPE", "CONTENT_TRANSFER_EN
 
 @dataclass(slots=True)
 class _Surroundings:
-    """What the lines so far have set."""
+    """The settings of the lines that were read so far."""
 
     timezone: str
     env: dict[str, str] = field(default_factory=dict)
     shell: str = ""
     jitter: str | None = None
     wrong_zone: str = ""
-    """Why the zone in force cannot be used."""
+    """Why the current `CRON_TZ` cannot be used; empty: it can."""
 
 
 def translate(text: str, *, user_column: bool = False, timezone: str = "UTC") -> Translation:
-    """`timezone`: in which cron reads the times, until a `CRON_TZ` says otherwise. Bytes that are no UTF-8 are expected
-    as `surrogateescape` leaves them: only the lines with such bytes suffer."""
+    """Translate a crontab. `timezone` is the time zone of cron, until a line sets `CRON_TZ`. Bytes that are not UTF-8
+    must be decoded with `surrogateescape`; only the lines with such bytes are lost.
+    """
     return _Translator(user_column, timezone).translate(text)
 
 
@@ -107,12 +109,12 @@ class _Translator:
         for user, lines in self._users.items():
             told = ", ".join(map(str, lines))
             self._found.note(
-                lines[0], f"cron runs it as {user} (lines {told}); Timeball runs it as its worker's account"
+                lines[0], f"cron runs it as {user} (lines {told}); Timeball runs it as the account of its worker"
             )
         return self._found
 
     def _is_out_of_service(self, comment: str) -> bool:
-        """Whether a comment is a line for cron, or an entry of the environment, that somebody has taken out."""
+        """Return True if a comment is a disabled line of a crontab: a job or an entry of the environment."""
         if _ENTRY.match(comment):
             return True
         if comment.startswith("@"):
@@ -134,15 +136,13 @@ class _Translator:
             self._delay(line, value)
         elif name in _ABOUT_MAIL:
             if value:
-                self._found.note(
-                    line, f"{name}={value}: Timeball sends no mail of it, and keeps the output of every run"
-                )
+                self._found.note(line, f"{name}={value}: Timeball does not send mail; it keeps the output of every run")
         elif name.startswith("TIMEBALL_") or not _VARIABLE.fullmatch(name):
-            self._found.note(line, f"{name!r} cannot be set for a job, and is left out")
+            self._found.note(line, f"{name!r} is left out: it cannot be set for a job")
         else:
             around.env = {**around.env, name: value}
             if "$" in value:
-                self._found.note(line, f"{name}={value} is taken literally, as cron does: nothing replaces the $")
+                self._found.note(line, f"{name}={value} is taken literally, as in cron: $ is not expanded")
 
     def _zone(self, line: int, value: str) -> None:
         around = self._around
@@ -158,7 +158,7 @@ class _Translator:
         if value.isascii() and value.isdigit() and int(value) <= 24 * 60:
             self._around.jitter = f"{int(value)}m" if int(value) else None
         else:
-            self._found.note(line, f"RANDOM_DELAY={value} is not a number of minutes up to a day, and is left out")
+            self._found.note(line, f"RANDOM_DELAY={value} is left out: it is not a number of minutes up to a day")
 
     # --- the jobs ---------------------------------------------------------------------------------------------
 
@@ -168,18 +168,18 @@ class _Translator:
             line = line[1:]
         parts = _MACRO.match(line) if line.startswith("@") else _FIELDS.match(line)
         if parts is None:
-            self._found.lost(number, "this is neither five fields and a command, nor NAME=value, nor a comment")
+            self._found.lost(number, "the line is neither five fields and a command, nor NAME=value, nor a comment")
             return
         expression, rest = parts[1], parts[2]
         if expression == "@reboot":
             self._found.lost(
-                number, "@reboot is not supported: a fleet does not boot; a service of the machine does that"
+                number, "@reboot is not supported: a fleet does not boot; use a service of the machine instead"
             )
             return
         if self._user_column:
             user = _USER.match(rest)
             if user is None:
-                self._found.lost(number, "there is no command behind the column of the user; is there such a column?")
+                self._found.lost(number, "there is no command after the user; does the file have a column of users?")
                 return
             rest = user[2]
             self._users.setdefault(user[1], []).append(number)
@@ -189,7 +189,7 @@ class _Translator:
             self._found.lost(number, reason)
             return
         if silent:
-            self._found.note(number, "the - before the fields keeps it out of cron's log; it means nothing here")
+            self._found.note(number, "the - before the fields is ignored; it only keeps the line out of cron's log")
         self._add(number, expression, rest, list(comments))
 
     def _wrong(self, expression: str) -> str:
@@ -200,7 +200,7 @@ class _Translator:
         try:
             cron.parse(expression, spread="check")
         except Invalid as error:
-            return error.detail + ("; for a time by chance Timeball has H" if "~" in expression else "")
+            return error.detail + ("; for a random time use H instead of ~" if "~" in expression else "")
         return ""
 
     def _add(self, number: int, expression: str, rest: str, comments: list[str]) -> None:
@@ -214,14 +214,14 @@ class _Translator:
         if _RELATIVE.search(command) and "HOME" not in around.env:
             self._found.note(
                 number,
-                "cron starts it in the home folder, Timeball in an empty one of its own:"
-                " ./ and ../ need a HOME= line above, or whole paths",
+                "cron starts it in the home folder, Timeball in a new empty folder:"
+                " ./ and ../ need a HOME= line above, or absolute paths",
             )
         if privileged := privileged_programs(command):
             self._found.note(
                 number,
-                f"{_listed(privileged)} may need privileges that jobs cannot gain: see that the worker's account has"
-                " them, or start the worker with --no-job-landlock --new-privs",
+                f"{_listed(privileged)} may need privileges that jobs cannot gain: give them to the account of the"
+                " worker, or start the worker with --no-job-landlock --new-privs",
             )
         self._found.jobs.append(
             Translated(
@@ -260,7 +260,7 @@ def _reads(expression: str) -> bool:
 
 
 def _readable(line: str) -> str:
-    """A line as it is, if that is text; what is none was most likely written in Latin-1."""
+    """Return a line unchanged if it is UTF-8, and decoded as Latin-1 if it is not."""
     if _SURROGATES.search(line) is None:
         return line
     return line.encode("utf-8", "surrogateescape").decode("latin-1")
@@ -273,15 +273,15 @@ def _unquoted(value: str) -> str:
 
 
 def _with_input(text: str) -> tuple[str, list[str] | None]:
-    """The command, and the lines of its standard input if it has one."""
+    """Return the command, and the lines of its standard input; None: it has no input."""
     command, *given = (part.replace("\\%", "%") for part in _PERCENT.split(text))
     if given and not given[-1]:
-        given.pop()  # cron ends the last line itself
+        given.pop()  # cron adds the line break at the end itself
     return command, given or None
 
 
 def _script(command: str, given: list[str] | None) -> str:
-    """The command with its input. The status is that of the command: it is the last of the pipe."""
+    """Return the command with its input. The exit status is that of the command, because it is the last in the pipe."""
     if given is None:
         return command.strip()
     lines = " ".join(shlex.quote(line) for line in given)
@@ -289,8 +289,9 @@ def _script(command: str, given: list[str] | None) -> str:
 
 
 def name_of(command: str) -> str:
-    """A name for a job without a comment: of the first program that does something, `backup` for
-    `cd /srv && nice -n 19 /usr/local/bin/backup.sh --full`."""
+    """Return a name for a job without a comment: that of the first program that is not only preparation, such as
+    `backup` for `cd /srv && nice -n 19 /usr/local/bin/backup.sh --full`.
+    """
     for part in re.split(r"&&|\|\||[;|]", command):
         words = _program(part.strip(" (){}"))
         if words and words[0] not in _PREFIXES:
@@ -299,7 +300,7 @@ def name_of(command: str) -> str:
 
 
 def privileged_programs(command: str) -> list[str]:
-    """The programs in it that gain privileges when they are started, as sudo does."""
+    """Return the programs of a command that gain privileges when they start, such as sudo."""
     found: dict[str, None] = {}
     for part in _PARTS.split(command):
         words = _words(part)
@@ -329,7 +330,9 @@ def _words(part: str) -> list[str]:
 
 
 def _program(part: str) -> list[str]:
-    """The words of a simple command, without what is set for it and what it is run by."""
+    """Return the words of a simple command, without variable assignments and without programs that only run another
+    one, such as nice.
+    """
     words = _words(part)
     while words:
         if re.match(r"[A-Za-z_]\w*=", words[0]) or words[0] in ("!", "if", "then"):
@@ -342,7 +345,7 @@ def _program(part: str) -> list[str]:
 
 
 def _without_own(words: list[str], own: int, with_value: str) -> list[str]:
-    """What a wrapper runs: behind its options and its own words."""
+    """Return the words of the command that a wrapper runs, after its options and its own arguments."""
     while words and words[0].startswith("-"):
         takes_next = len(words[0]) == 2 and words[0][1] in with_value
         words = words[2:] if takes_next else words[1:]
@@ -351,7 +354,9 @@ def _without_own(words: list[str], own: int, with_value: str) -> list[str]:
 
 
 def _called(words: list[str]) -> str:
-    """`backup` of `/opt/backup.sh`, `certbot renew` of `certbot renew -q`, `etl` of `python3 etl.py`."""
+    """Return a name for a command: `backup` for `/opt/backup.sh`, `certbot renew` for `certbot renew -q`, `etl` for
+    `python3 etl.py`.
+    """
     program = words[0].rpartition("/")[2]
     others = [word for word in words[1:] if not word.startswith(("-", ">", "<", "2>", "&>", "$"))]
     if _INTERPRETERS.fullmatch(program) and others and "-c" not in words and "-m" not in words:

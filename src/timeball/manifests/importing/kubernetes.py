@@ -1,8 +1,8 @@
-"""Kubernetes CronJobs as declared jobs.
+"""Translates Kubernetes CronJobs into declared jobs.
 
-Each part of a manifest is taken out when it is carried over; what is left in the end is told, by its path: nothing is
-dropped in silence. Timeball runs commands on workers, not images, so what belongs to the image or to the pod around
-the command has to be there, on the worker.
+Each field of a manifest that is translated is removed from a copy of the manifest. The fields that are left in the end
+are reported with their paths, so that none is dropped silently. Timeball runs commands on workers, not images, so the
+worker must provide what the image and the pod provide.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from timeball.manifests.importing.translation import Translated, Translation, un
 from timeball.manifests.parse import Document
 
 AS_KUBERNETES_DOES: Final = {"overlap": "allow", "catchUp": "last", "retry": {"maxRetries": 6, "cap": "6m"}}
-"""Unless the manifest says otherwise. A missed start is made up for once."""
+"""The defaults of Kubernetes. Of missed fires, only the last is caught up."""
 
 _OVERLAPS: Final = {"Allow": "allow", "Forbid": "skip", "Replace": "cancel_previous"}
 _MADE_THERE: Final = (
@@ -32,20 +32,20 @@ _REFERENCE: Final = re.compile(r"\$\$|\$\(([A-Za-z_][A-Za-z0-9_.-]*)\)")
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _ZONE_PREFIX: Final = re.compile(r"(?:CRON_)?TZ=(\S+)\s+(.*)$")
 _MEANINGLESS: Final = {
-    "successfulJobsHistoryLimit": "history is kept as long as the server's --retention says",
-    "failedJobsHistoryLimit": "history is kept as long as the server's --retention says",
-    "ttlSecondsAfterFinished": "history is kept as long as the server's --retention says",
-    "image": "Timeball runs the command on a worker, which must have what the image has",
+    "successfulJobsHistoryLimit": "the setting --retention of the server determines how long history is kept",
+    "failedJobsHistoryLimit": "the setting --retention of the server determines how long history is kept",
+    "ttlSecondsAfterFinished": "the setting --retention of the server determines how long history is kept",
+    "image": "Timeball runs the command on a worker, which must have the programs and files of the image",
     "imagePullPolicy": "there is no image to pull",
-    "nodeSelector": "give workers labels, and the job runsOn",
-    "limits": "only what is requested is reserved; nothing is limited",
-    "valueFrom": "only plain values can be carried over",
-    "envFrom": "only plain values can be carried over",
+    "nodeSelector": "use labels of workers and the field runsOn of the job",
+    "limits": "Timeball reserves the requested resources and limits none",
+    "valueFrom": "only plain values are imported",
+    "envFrom": "only plain values are imported",
 }
 
 
 class _NotOurs(Exception):
-    """A manifest that cannot become a job, and why."""
+    """Raised with the reason if a manifest cannot become a job."""
 
 
 def translate(documents: Iterable[Document]) -> Translation:
@@ -54,11 +54,11 @@ def translate(documents: Iterable[Document]) -> Translation:
     for document, at, manifest in _manifests(documents):
         line = document.line(at) or 1
         if not isinstance(manifest, dict):
-            found.lost(line, "this is no manifest: it is not a mapping")
+            found.lost(line, "this is not a manifest: it is not a mapping")
             continue
         kind = manifest.get("kind")
         if kind != "CronJob":
-            found.lost(line, f"a {kind or 'manifest without a kind'} is no CronJob, and is left alone")
+            found.lost(line, f"a {kind or 'manifest without a kind'} is not a CronJob, and is ignored")
             continue
         rest = _Rest(document, at, copy.deepcopy(manifest))
         try:
@@ -71,12 +71,12 @@ def translate(documents: Iterable[Document]) -> Translation:
         found.jobs.append(Translated(line, {**job, "name": name}))
         for path, place in rest.left():
             reason = _MEANINGLESS["valueFrom"] if ".env." in path else _MEANINGLESS.get(path.rpartition(".")[2], "")
-            found.note(place or line, f"{name}: {path} is not carried over" + (f": {reason}" if reason else ""))
+            found.note(place or line, f"{name}: {path} is not imported" + (f": {reason}" if reason else ""))
     return found
 
 
 def _manifests(documents: Iterable[Document]) -> Iterator[tuple[Document, str, Any]]:
-    """Each manifest, also those of a list."""
+    """Yield all manifests, including the items of lists: the document, the pointer and the value."""
     for document in documents:
         value = document.value
         if (
@@ -91,7 +91,7 @@ def _manifests(documents: Iterable[Document]) -> Iterator[tuple[Document, str, A
 
 
 class _Rest:
-    """What is left of a manifest."""
+    """The fields of a manifest that are not translated yet."""
 
     def __init__(self, document: Document, at: str, value: dict[str, Any]) -> None:
         self._document = document
@@ -99,14 +99,14 @@ class _Rest:
         self._value = value
 
     def take(self, *path: str) -> Any:
-        """The value at a path, which is gone then; None: there is none."""
+        """Remove and return the value at a path; None: there is none."""
         holder: Any = self._value
         for step in path[:-1]:
             holder = holder.get(step) if isinstance(holder, dict) else None
         return holder.pop(path[-1], None) if isinstance(holder, dict) else None
 
     def give_back(self, value: Any, *path: str) -> None:
-        """What could not be carried over after all."""
+        """Put a value back that could not be translated."""
         holder: Any = self._value
         for step in path[:-1]:
             holder = holder.setdefault(step, {})
@@ -131,7 +131,7 @@ _DEFAULTS: Final = {
     "terminationMessagePath": "/dev/termination-log",
     "terminationMessagePolicy": "File",
 }
-"""What Kubernetes writes into every manifest, and nobody has asked for."""
+"""Values that Kubernetes itself adds to every manifest. They are not reported."""
 _POD: Final = ("spec", "jobTemplate", "spec", "template", "spec")
 _CONTAINER: Final = (*_POD, "containers[0]")
 
@@ -193,7 +193,7 @@ def _policies(rest: _Rest) -> dict[str, Any]:
         job["paused"] = True
     if (limit := rest.take("spec", "jobTemplate", "spec", "backoffLimit")) is not None:
         job["retry"] = {"maxRetries": limit}
-    rest.take(*_POD, "restartPolicy")  # either way, backoffLimit counts
+    rest.take(*_POD, "restartPolicy")  # backoffLimit applies with every policy
     own = rest.take(*_POD, "activeDeadlineSeconds")
     whole = rest.take("spec", "jobTemplate", "spec", "activeDeadlineSeconds")
     if own is not None and whole is not None:
@@ -232,7 +232,9 @@ def _task(rest: _Rest) -> dict[str, Any]:
 
 
 def _environment(container: dict[str, Any]) -> dict[str, str]:
-    """Plain values, in which earlier ones are named as `$(NAME)`; the others stay, to be told."""
+    """Return the variables with plain values, which may refer to earlier ones as `$(NAME)`. The others stay in the
+    container and are reported.
+    """
     env: dict[str, str] = {}
     left = {}
     for entry in container.pop("env", None) or []:
@@ -250,7 +252,7 @@ def _environment(container: dict[str, Any]) -> dict[str, str]:
 
 
 def _expanded(text: Any, env: Mapping[str, str]) -> Any:
-    """`$(NAME)` is the value of an entry that is known, and stays as it is otherwise; `$$` is a dollar sign."""
+    """Replace `$(NAME)` by the value of a known variable; an unknown one stays. `$$` is a dollar sign."""
     if not isinstance(text, str):
         return text
 
@@ -272,7 +274,7 @@ def _tags(rest: _Rest) -> list[str]:
 
 
 def _resources(rest: _Rest) -> dict[str, Any]:
-    """What is requested; other resources than CPU and memory stay, to be told."""
+    """Return the requested CPU and memory. Other resources stay in the manifest and are reported."""
     path = (*_CONTAINER, "resources", "requests")
     resources: dict[str, Any] = {}
     if (cpu := rest.take(*path, "cpu")) is not None:
@@ -290,7 +292,9 @@ def _resources(rest: _Rest) -> dict[str, Any]:
 
 
 def _mebibytes(text: str) -> int:
-    """`512Mi`, `1Gi`; without a unit, bytes; `M` and `G` are taken for the binary ones, which are more."""
+    """Return a quantity such as `512Mi` or `1Gi` in MiB. Without a unit it is in bytes. `M` and `G` are read as `Mi`
+    and `Gi`, which are larger.
+    """
     if text.isdigit():
         return -(-int(text) >> 20) or 1
     return placement.mebibytes(text.removesuffix("i"))

@@ -1,4 +1,4 @@
-"""What the translation of a foreign file comes to: jobs as a file would declare them, and what is to be said of it."""
+"""The result of the translation of a crontab or a Kubernetes manifest: declared jobs, and remarks for the user."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Remark:
     line: int
     detail: str
     lost: bool = False
-    """Whether what stands there is not imported at all."""
+    """True if the job on that line is not imported."""
 
     def __str__(self) -> str:
         return f"line {self.line}: {self.detail}"
@@ -38,7 +38,7 @@ class Translation:
     jobs: list[Translated] = field(default_factory=list)
     remarks: list[Remark] = field(default_factory=list)
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    """What all of them have in common: the ways of the scheduler that they come from."""
+    """The defaults of all jobs: the behaviour of the scheduler that they come from."""
 
     def lost(self, line: int, detail: str) -> None:
         self.remarks.append(Remark(line, detail, lost=True))
@@ -48,14 +48,14 @@ class Translation:
 
 
 def adapted(found: Translation, prefix: str, runs_on: Sequence[str]) -> Translation:
-    """The same under other names, and for certain workers."""
+    """Return the translation with a prefix before all names, and with labels of workers for all jobs."""
     jobs = [Translated(each.line, {**each.document, "name": prefix + each.document["name"]}) for each in found.jobs]
     defaults = {**found.defaults, "runsOn": list(runs_on)} if runs_on else found.defaults
     return Translation(jobs, found.remarks, defaults)
 
 
 def declared(found: Translation, file: str, set_name: str | None) -> FileSet:
-    """The jobs as files declare them. One that cannot be a job becomes a remark, and leaves the others alone."""
+    """Return the declared jobs. A job that is not valid becomes a remark and does not affect the others."""
     jobs: list[Declared] = []
     good: list[Translated] = []
     for each in found.jobs:
@@ -77,7 +77,7 @@ def _told(complaint: ManifestProblem) -> str:
 
 
 def slug(text: str) -> str:
-    """A text as a name: `Back up the DB!` is `back-up-the-db`, and `Grüße` is `grusse`."""
+    """Return a text as a name: `Back up the DB!` becomes `back-up-the-db`, and `Grüße` becomes `grusse`."""
     letters = (each for each in unicodedata.normalize("NFKD", text.casefold()) if not unicodedata.combining(each))
     words = re.sub(r"[^a-z0-9]+", "-", "".join(letters)).strip("-")
     if len(words) <= MAX_NAME_LENGTH:
@@ -86,7 +86,7 @@ def slug(text: str) -> str:
 
 
 def unique(name: str, taken: Sequence[str] | set[str]) -> str:
-    """The name, or the first of `name-2`, `name-3` and so on that nobody has."""
+    """Return the name, or the first of `name-2`, `name-3` and so on that is not taken."""
     found, number = name, 1
     while found in taken:
         number += 1
