@@ -8,7 +8,18 @@ import threading
 
 import pytest
 
-from timeball.slices import SHORT_LOCK_SECONDS, TurnQueue, beside, first_found, give_way
+from timeball.domain.instant import Micros
+from timeball.slices import (
+    CROWDED_SLICE_LENGTH,
+    SHORT_LOCK_SECONDS,
+    SLICE_LENGTH,
+    Slice,
+    TurnQueue,
+    beside,
+    first_found,
+    give_way,
+)
+from timeball.system import SystemClock
 
 
 async def turns_of(tasks: int, slices: int) -> list[list[int]]:
@@ -53,6 +64,34 @@ async def test_a_cancelled_task_holds_up_no_other() -> None:
         await queue.turn()
     with pytest.raises(asyncio.CancelledError):
         await first
+
+
+class SteppedClock(SystemClock):
+    """A monotonic clock that advances by a tenth of a millisecond with each reading."""
+
+    def __init__(self) -> None:
+        self._time: Micros = 0
+
+    def monotonic(self) -> Micros:
+        self._time += 100
+        return self._time
+
+
+@pytest.mark.parametrize(("tasks", "length"), [(1, SLICE_LENGTH), (2, SLICE_LENGTH), (20, CROWDED_SLICE_LENGTH)])
+async def test_slices_are_short_while_many_tasks_have_long_work(tasks: int, length: Micros) -> None:
+    readings: list[int] = []
+
+    async def work() -> None:
+        current = Slice(SteppedClock())
+        for _ in range(5):
+            await current.next()
+            count = 1
+            while not current.is_over:
+                count += 1
+            readings.append(count)
+
+    await asyncio.gather(*(work() for _ in range(tasks)))
+    assert readings[: 4 * tasks] == [length // 100] * 4 * tasks
 
 
 async def test_a_computation_gives_way_until_it_finds_something() -> None:
