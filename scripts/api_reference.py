@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import msgspec
 
-from timeball.api import openapi
 from timeball.api.app import ROUTES
+from timeball.api.documentation import openapi
 from timeball.api.routing import Permission, Route
 
 INTRODUCTION: Final = """\

@@ -28,8 +28,8 @@ Result = TypeVar("Result")
 Arguments = ParamSpec("Arguments")
 
 SLICE_LENGTH: Final[Micros] = 5 * MILLISECOND
-"""The length of a slice while at most `MAX_LONG_SLICES` tasks have long work. A batch of 1,000 jobs takes about 25 ms: 5
-slices instead of 25 leave more work for each claim and settlement of a worker in the same process."""
+"""The length of a slice while at most `MAX_LONG_SLICES` tasks have long work. A batch of 1,000 jobs takes about 25 ms:
+5 slices instead of 25 leave more work for each claim and settlement of a worker in the same process."""
 CROWDED_SLICE_LENGTH: Final[Micros] = 1 * MILLISECOND
 """The length of a slice while more tasks have long work. The dispatcher needs about ten turns of the event loop for one
 batch of runs: with 5 ms, jobs started up to 400 ms late when an attack of `make soak` began, with 1 ms 160 ms."""

@@ -38,8 +38,8 @@ from tests.simulation import simulate
 from tests.support.builders import LEASE, one_shot, plan_due, recurring, worker
 from tests.support.migrated import migrate_postgres, sqlite_store
 from tests.support.postgres import PostgresServer, run_apart
-from timeball.api import openapi
 from timeball.api.app import ROUTES
+from timeball.api.documentation import openapi
 from timeball.cli.root import timeball as root
 from timeball.domain.instant import SECOND
 from timeball.domain.run.lifecycle import Cancelled, Failed, Failure, Lost, Released, Succeeded

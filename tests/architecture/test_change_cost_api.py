@@ -19,7 +19,7 @@ from tests.architecture import test_clients
 from tests.support.api import ADMIN
 from tests.support.live_server import LiveServer
 from timeball import AsyncClient, Client
-from timeball.api import openapi
+from timeball.api.documentation import openapi
 from timeball.api.app import ROUTES
 from timeball.cli.root import timeball as command
 
@@ -58,7 +58,7 @@ from click.testing import CliRunner
 from tests.support.api import ADMIN
 from tests.support.live_server import LiveServer
 from timeball import Client
-from timeball.api import openapi
+from timeball.api.documentation import openapi
 from timeball.api.app import ROUTES
 from timeball.cli.root import timeball as command
 from timeball.client.requests import jobs as requests

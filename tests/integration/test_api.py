@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from tests.support.api import OTHER, WORKER, Api, FakeWorker, running_api
-from timeball.api import openapi
+from timeball.api.documentation import openapi
 
 TASK = {"kind": "shell", "command": "true"}
 SAME = ("runId", "jobId", "attempt", "token", "serial")

@@ -20,8 +20,8 @@ import uvicorn
 
 from tests.support.api import ADMIN, running_api
 from tests.support.thorough import THOROUGH
-from timeball.api import openapi
 from timeball.api.app import ROUTES
+from timeball.api.documentation import openapi
 from timeball.api.http.fast_protocol import FastProtocol
 
 if TYPE_CHECKING:

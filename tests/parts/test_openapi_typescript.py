@@ -10,8 +10,8 @@ import pytest
 
 from tests.parts.catalog import require
 from tests.support.processes import KEY, running_up
-from timeball.api import openapi
 from timeball.api.app import ROUTES
+from timeball.api.documentation import openapi
 
 PROGRAM = Path(__file__).with_name("program.ts")
 STRICT = ("--strict", "--target", "es2022", "--module", "nodenext", "--lib", "es2022,dom")

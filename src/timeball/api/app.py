@@ -10,10 +10,11 @@ from urllib.parse import unquote
 import msgspec
 from msgspec import Struct
 
-from timeball.api import openapi, problems, views
+from timeball.api import problems, views
 from timeball.api.asgi import Receive, Scope, Send
 from timeball.api.auth import Authenticator
-from timeball.api.docs_page import docs_page
+from timeball.api.documentation import openapi
+from timeball.api.documentation.docs_page import docs_page
 from timeball.api.headers import RepeatedHeader, find_repeated
 from timeball.api.query import read_query
 from timeball.api.request_body import check_encoding, read_body

@@ -23,8 +23,8 @@ from tests.support.builders import LEASE, TENANT, one_shot, settlement, worker
 from tests.support.migrated import sqlite_store
 from tests.unit.executing import RecordedAttempt
 from timeball import system, tasks
-from timeball.api import openapi
 from timeball.api.app import ROUTES
+from timeball.api.documentation import openapi
 from timeball.bootstrap.worker import executors
 from timeball.cli.jobs.jobs import create
 from timeball.cli.options.job_options import task_body

@@ -249,7 +249,7 @@ class RepeatStore(Protocol):
         ...
 
     async def repeat_letters(self, pairs: Sequence[tuple[str, NewRun]]) -> list[Status | None]:
-        """Do the same as `repeat`, but only for dead letters. A run that was discarded is not a dead letter any more."""
+        """Do the same as `repeat`, but only for dead letters. A discarded run is not a dead letter any more."""
         ...
 
     async def replay(self, pairs: Sequence[tuple[str, NewRun]], since: str) -> list[Status | None]:

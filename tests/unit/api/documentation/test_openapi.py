@@ -8,9 +8,10 @@ import jsonschema_rs
 import msgspec
 import pytest
 
-from timeball.api import openapi, problems
+from timeball.api import problems
 from timeball.api.app import ROUTES
-from timeball.api.docs_page import docs_page
+from timeball.api.documentation import openapi
+from timeball.api.documentation.docs_page import docs_page
 from timeball.api.routing import Permission
 from timeball.domain import errors
 from timeball.domain.errors import TimeballError

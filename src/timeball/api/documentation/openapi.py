@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from timeball.api.openapi_schemas import portable
+from timeball.api.documentation.openapi_schemas import portable
 from timeball.api.problems import Problem
 from timeball.api.routing import Permission, Route
 

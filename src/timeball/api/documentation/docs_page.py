@@ -19,7 +19,7 @@ _METHODS: Final = ("get", "post", "put", "patch", "delete")
 
 def docs_page(document: dict[str, Any]) -> tuple[bytes, bytes]:
     """Return the page, and its content security policy, which allows only the page's own style."""
-    style = resources.files("timeball.api").joinpath("docs.css").read_text("utf-8")
+    style = resources.files("timeball.api.documentation").joinpath("docs.css").read_text("utf-8")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     policy = (
         f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
