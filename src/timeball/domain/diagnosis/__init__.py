@@ -1,1 +1,1 @@
-"""Why a run or a job is where it is."""
+"""Diagnosis: the reasons for the current state of a run or a job, as `timeball why` shows them."""

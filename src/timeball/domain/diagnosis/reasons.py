@@ -1,4 +1,4 @@
-"""One reason why something waits, did not run, or was late."""
+"""The reason why a run or a job waits, did not run, or was late."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ from timeball.domain.instant import Micros
 
 
 class Code(StrEnum):
-    """What programs tell reasons apart by."""
+    """The code that identifies a reason for programs."""
 
-    # Of jobs.
+    # Reasons of jobs.
     PAUSED = "paused"
     NOT_BEGUN = "not_begun"
-    """Its `startAt` has not come."""
+    """The `startAt` of the job is in the future."""
     ENDED = "ended"
-    """Its `endAt` leaves no fire."""
+    """No fire is left before the `endAt` of the job."""
     EXHAUSTED = "exhausted"
-    """It fired `maxRuns` times."""
+    """The job fired `maxRuns` times."""
     COMPLETED = "completed"
     EXCLUDED = "excluded"
-    """A calendar is closed when it would fire."""
+    """A calendar is closed at the next fire of the job."""
     FOLLOWS = "follows"
-    """It fires after runs of another job; of a run, it came after one."""
+    """The job fires after runs of another job. For a run: the end of another job's run caused it."""
     PLANNING = "planning"
-    """Its time has come, and its run is about to be written."""
+    """A fire is due, and its run is about to be created."""
     UNPLANNABLE = "unplannable"
-    """Its next fire cannot be computed or written now."""
+    """The next fire of the job cannot be computed or stored now."""
     CLOCK = "clock"
-    """Planning is held: the wall clock stepped ahead."""
+    """Planning is on hold, because the wall clock stepped ahead."""
 
-    # Of runs that wait.
+    # Reasons of waiting runs.
     NOT_DUE = "not_due"
     PARAMETERS = "parameters"
-    """They are large, and could not be read from where they are kept."""
+    """The parameters are large, and could not be read from the object storage."""
     JITTER = "jitter"
     RETRY = "retry"
     OVERLAP = "overlap"
     TURN = "turn"
     TURN_BLOCKED = "turn_blocked"
-    """The run whose turn it is gave up: a person has to deal with it."""
+    """The run that holds the ordering key failed for good. A person has to retry or discard it."""
     CONCURRENCY = "concurrency"
     RATE_LIMIT = "rate_limit"
     CIRCUIT_OPEN = "circuit_open"
@@ -50,28 +50,28 @@ class Code(StrEnum):
     NO_FITTING_WORKER = "no_fitting_worker"
     NO_FUNCTION = "no_function"
     RESERVED = "reserved"
-    """A worker is kept free for it."""
+    """A worker is reserved for the placement profile of the run."""
     AHEAD = "ahead"
-    """Others go first."""
+    """Other runs have a better rank."""
     BUSY = "busy"
     CLAIMABLE = "claimable"
-    """A worker has room for it."""
+    """A worker has room for the run."""
     START_DEADLINE = "start_deadline"
     ROOM_MADE = "room_made"
-    """Another run makes room for it."""
+    """Another run is preempted for this run."""
 
-    # Of runs that a worker has.
+    # Reasons of runs that a worker has claimed.
     CLAIMED = "claimed"
     RUNNING = "running"
     TASKS = "tasks"
     """A workflow run waits for its tasks."""
     CANCELLING = "cancelling"
     PREEMPTED = "preempted"
-    """It makes room for another."""
+    """The run is preempted for another run."""
     SILENT = "silent"
-    """Its worker does not answer."""
+    """The worker does not answer."""
 
-    # Of runs that ended.
+    # Reasons of runs that have ended.
     SUCCEEDED = "succeeded"
     LATE = "late"
     CAUGHT_UP = "caught_up"
@@ -87,11 +87,11 @@ class Code(StrEnum):
 class Reason(Struct, frozen=True, kw_only=True):
     code: Code
     text: str
-    """For people: one sentence, which needs nothing around it."""
+    """One sentence for people, complete without context."""
     unblocks: str = ""
-    """What would change it; nothing where nothing has to."""
+    """What would remove the reason; empty if nothing has to be done."""
     since: Micros | None = None
     until: Micros | None = None
-    """When time alone changes it."""
+    """The instant at which the reason ends by itself."""
     run_id: str | None = None
-    """The other run, where there is one."""
+    """The id of the other run that causes the reason, if there is one."""

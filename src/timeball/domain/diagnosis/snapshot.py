@@ -1,4 +1,4 @@
-"""What has to be known to tell why a run, or a job, is where it is: a snapshot, gathered by the store."""
+"""The snapshots that the diagnosis of a run or a job is computed from. The store reads them."""
 
 from __future__ import annotations
 
@@ -17,58 +17,61 @@ from timeball.domain.run.run import Attempt, Run
 from timeball.domain.task.task import Task
 
 MAX_COUNTED: Final = 10_000
-"""Runs that wait are counted up to here; a count above says that there are more."""
+"""Waiting runs are counted up to this number. A larger count means that there are more."""
 
 
 class WorkflowPosition(Struct, frozen=True):
-    """Where a workflow run stands."""
+    """The progress of a workflow run."""
 
     tasks: int
+    """Number of tasks."""
     open: int
-    """Tasks that have not ended."""
+    """Number of tasks that have not ended."""
     running: tuple[tuple[str, str | None], ...]
-    """Some of those that have begun, by name, with their run if they have only one."""
+    """Names of some running tasks, each with the id of its run; None if the task has several runs."""
 
 
 class Turn(Struct, frozen=True):
-    """Whose turn it is under a run's ordering key."""
+    """The state of the ordering key of a run."""
 
     holder: Run | None
+    """The run that holds the key."""
     before: int
-    """Live runs that come before it under the key, the holder included."""
+    """Number of live runs before this run under the key, including the holder."""
 
 
 class Permits(Struct, frozen=True):
-    """A concurrency key."""
+    """The state of a concurrency limit."""
 
     key: str
     limit: int
     taken: int
+    """Number of runs that execute under the key."""
     holders: tuple[str, ...]
-    """Some of the runs that hold a permit."""
+    """The ids of some of these runs."""
 
 
 class Tokens(Struct, frozen=True):
-    """A rate limit."""
+    """The state of a rate limit."""
 
     key: str
     bucket: TokenBucket
 
 
 class Target(Struct, frozen=True):
-    """The host that a run calls."""
+    """The host that a run calls, with its circuit breaker."""
 
     host: str
     circuit: Circuit
 
 
 class Ahead(Struct, frozen=True):
-    """Claimable runs that go before one."""
+    """The numbers of claimable runs that have a better rank than a run."""
 
     higher: int = 0
-    """Of a higher priority."""
+    """Number of these runs with a higher priority."""
     earlier: int = 0
-    """Of the same or a lower one, which have waited longer."""
+    """Number of these runs with the same or a lower priority, which have waited longer."""
 
     @property
     def count(self) -> int:
@@ -76,71 +79,72 @@ class Ahead(Struct, frozen=True):
 
 
 class Past(Struct, frozen=True, kw_only=True):
-    """Of a run that has ended, as far as it is remembered."""
+    """The snapshot of a run that has ended, as far as its data is still available."""
 
     now: Micros
     run: Run
     first_attempt: Attempt | None = None
-    """If others followed it."""
+    """The first attempt, if other attempts followed."""
     spec: JobSpec | None = None
-    """What the run followed: the job as it was when the run fell due. None: nobody knows any more."""
+    """The spec of the run: that of the job when the run was due. None if it is no longer available."""
     part_of: str | None = None
-    """The workflow run that it was a task of, if that is known."""
+    """The id of the workflow run that the run was a task of, if it is known."""
 
 
 class DiagnosisSnapshot(Past, frozen=True, kw_only=True):
-    """Of one run. What does not matter in its state is not looked up."""
+    """The snapshot of a live or finished run. Fields that do not matter in its state are not read from the store."""
 
     job: Job
-    """As it is now."""
+    """The current version of the job."""
     spec: JobSpec
-    """What the run follows: the job as it was when the run fell due."""
+    """The spec of the run: that of the job when the run was due."""
     task: Task | None = None
     priority: int = 0
     credit: Micros = 0
-    """What one level of priority is worth in waiting time."""
+    """The waiting time that one level of priority is worth, in microseconds."""
     leased: bool = True
-    """Whether the worker that holds it is alive."""
+    """True if the worker that holds the run is alive."""
     rival: Run | None = None
-    """The run of its job that is in its way."""
+    """The run of the same job that blocks this run by the overlap policy."""
     waiting_before: int = 0
-    """Runs of its job that wait for the same, and come before it."""
+    """Number of runs of the same job that wait because of overlap and come before this run."""
     turn: Turn | None = None
     permits: Permits | None = None
     tokens: Tokens | None = None
     target: Target | None = None
     gate_before: int = 0
-    """Runs that wait at the same gate and come before it."""
+    """Number of runs that wait at the same gate and come before this run."""
     makes_room: Preemption | None = None
-    """While it stands still for another run, or is about to."""
+    """The preemption of this run for another one, from the request until this run is resumed."""
     room_made: Preemption | None = None
-    """While another run stands still for it, or is about to."""
+    """The preemption of another run for this one, from the request until the other run is resumed."""
     weaving: WorkflowPosition | None = None
-    """How far it is, if it is a workflow run."""
+    """The progress of a workflow run; None for any other run."""
     crew: tuple[WorkerView, ...] = ()
+    """The live workers."""
     ahead: Ahead = Ahead()
 
 
 class Followed(Struct, frozen=True):
-    """The job that another one follows."""
+    """The job that the diagnosed job follows."""
 
     name: str
     state: JobState | None
-    """None: it is gone."""
+    """None if the job no longer exists."""
 
 
 class Standing(Struct, frozen=True, kw_only=True):
-    """Of one job."""
+    """The snapshot of a job."""
 
     now: Micros
     job: Job
     alive: int
-    """Its live runs, as far as they were counted."""
+    """Number of live runs of the job, counted up to a limit."""
     next_fire: Micros | None
-    """The first instant that has not come, or that nobody has planned yet."""
+    """The first fire that is in the future or not planned yet."""
     run: DiagnosisSnapshot | None
-    """Its first live run, else the newest that ended."""
+    """The first live run of the job, or else the newest finished run."""
     followed: Followed | None = None
     planning_failure: PlanningFailure | None = None
     exceptions: tuple[Run, ...] = ()
-    """The newest instants that did not start on time, newest first."""
+    """The latest fires that did not start on time, newest first."""

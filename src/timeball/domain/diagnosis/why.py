@@ -1,7 +1,7 @@
-"""Why: from the circumstances of a run or a job to the reasons, in the order in which they matter now.
+"""Computes the reasons for the state of a run or a job from a snapshot, in the order in which they matter now.
 
-A run that waits first needs its time to come, then that nothing holds it back, then a worker. What stands in its way
-later is told too, where it will not go away by itself.
+A waiting run first needs its due time to pass, then the removal of its holds, then a worker. A later obstacle is
+included as well if it does not disappear by itself.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _GATES: Final = {
     "host": (Code.CIRCUIT_OPEN, Code.CIRCUIT_PROBED),
     "": (),
 }
-"""The reasons that a gate may have, by its kind."""
+"""The codes of the reasons that a gate may cause, by the kind of the gate."""
 
 
 def of_run(facts: DiagnosisSnapshot) -> list[Reason]:
-    """At least one."""
+    """Return the reasons for the state of a run; at least one."""
     if facts.run.is_terminal:
         return [*why_ended.reasons(facts), *_caused(facts.run)]
     if facts.run.token is not None:
@@ -52,7 +52,7 @@ def _caused(run: Run) -> list[Reason]:
 
 
 def of_job(standing: Standing, closures: Closures = OPEN) -> list[Reason]:
-    """What can be said of the job itself; at least one reason."""
+    """Return the reasons for the state of a job itself, without those of its runs; at least one."""
     job, now = standing.job, standing.now
     match job.state:
         case JobState.PAUSED:
@@ -94,7 +94,7 @@ def _follows(standing: Standing, wanted: Follow) -> Reason:
 
 
 def _shut(job: Job, following: Micros, now: Micros, closures: Closures) -> Reason:
-    """Of a job whose last or next fire is excluded."""
+    """Return the reason of a job whose last or next fire is excluded by a calendar."""
     closure = closures.at(now) or closures.at(following)
     return job_text.excluded(job, closure, next(upcoming_fires.coming(job, now, closures), None), now)
 
@@ -110,7 +110,7 @@ def _nothing_left(standing: Standing) -> Reason:
     return job_text.completed(job.id)
 
 
-# --- runs that a worker has ---------------------------------------------------------------------------------------
+# --- runs that a worker has claimed -------------------------------------------------------------------------------
 
 
 def _held(facts: DiagnosisSnapshot) -> list[Reason]:
@@ -131,7 +131,7 @@ def _held(facts: DiagnosisSnapshot) -> list[Reason]:
 
 
 def _overdue(facts: DiagnosisSnapshot) -> Reason | None:
-    """Its worker is alive, and should have ended it by now."""
+    """Return the reason of a run whose worker is alive but should have ended the run by now; None for any other run."""
     run, spec, now = facts.run, facts.spec, facts.now
     if spec.timeout is None or run.attempt_started_at is None or facts.makes_room is not None:
         return None
@@ -198,7 +198,7 @@ def _held_back(facts: DiagnosisSnapshot) -> list[Reason]:
     holds = facts.run.holds
     reasons = [_turn(facts)] if Hold.TURN in holds else []
     if Hold.OVERLAP in holds:
-        # A run that gave up blocks every run behind it until a person acts: nothing is more important to know.
+        # A failed run that holds the ordering key blocks all later runs until a person acts, so it comes first.
         needs_somebody = bool(reasons) and reasons[0].code is Code.TURN_BLOCKED
         rival = facts.rival
         held = run_text.overlap_over() if rival is None else run_text.overlap(facts, rival)
@@ -221,7 +221,7 @@ def _turn(facts: DiagnosisSnapshot) -> Reason:
 
 
 def _closed_gates(facts: DiagnosisSnapshot) -> list[Reason]:
-    """The limits that would not let it go at this moment."""
+    """Return a reason for each limit that blocks the run at this moment."""
     now = facts.now
     reasons: list[Reason] = []
     if (permits := facts.permits) is not None and permits.taken >= permits.limit:
@@ -243,7 +243,7 @@ def _let_through(facts: DiagnosisSnapshot) -> Reason:
 
 
 def _in_line(facts: DiagnosisSnapshot) -> list[Reason]:
-    """Nothing but its place in the queue keeps it from the workers that could run it."""
+    """Return the reasons of a run without holds that waits for one of the workers that could execute it."""
     run, need = facts.run, _need(facts)
     able = worker_match.able(need, facts.crew)
     reasons = [
@@ -266,7 +266,7 @@ def _in_line(facts: DiagnosisSnapshot) -> list[Reason]:
 
 
 def _need(facts: DiagnosisSnapshot) -> Need:
-    """What it asks for, its kind included."""
+    """Return the requirements of the run, including its task kind."""
     return facts.spec.need.of_kind(None if facts.task is None else kind_of(facts.task))
 
 

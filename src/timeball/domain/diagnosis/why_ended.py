@@ -1,4 +1,4 @@
-"""Why a run ended as it did, and why it was late."""
+"""The reasons for the end of a run and for its lateness."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from timeball.domain.text.english import about, counted, listed, when
 
 
 def reasons(facts: Past) -> list[Reason]:
-    """Of a run that has ended."""
+    """Return the reasons for the end of a run; an empty list if the run is live."""
     run = facts.run
     end = STATUSES[run.status].end
     match end:
@@ -24,7 +24,7 @@ def reasons(facts: Past) -> list[Reason]:
             return [_gave_up(facts), *late(facts)]
         case End.CANCEL:
             because = f": {run.reason}" if run.reason else ""
-            text = f"It was cancelled{_at(facts)}{because}."
+            text = f"The run was cancelled{_at(facts)}{because}."
             return [Reason(code=Code.CANCELLED, text=text, unblocks=_again(facts), since=run.finished_at)]
         case End.SKIP:
             return [_never_ran(facts)]
@@ -35,14 +35,15 @@ def reasons(facts: Past) -> list[Reason]:
 
 
 def archived(facts: Past) -> list[Reason]:
-    """Of a run that is known from the archive only."""
+    """Return the reasons for the end of a run that is only in the archive."""
     day = f"{to_datetime(facts.run.created_at):%Y-%m-%d}"
-    text = f"It has left the store for the archive, with the runs that were made on {day}."
+    text = f"The run is in the archive and no longer in the store, like all runs that were created on {day}."
     return [*reasons(facts), Reason(code=Code.ARCHIVED, text=text)]
 
 
 def late(facts: Past) -> list[Reason]:
-    """Where the time went, of a run that started later than its time; else nothing. The time of a backfill is past."""
+    """Return the reason for the lateness of a run, with the parts of the delay; an empty list if the run was on time.
+    A run of a backfill is never late, because its fire time is always in the past."""
     run = facts.run
     if run.origin is Origin.BACKFILL:
         return []
@@ -51,20 +52,20 @@ def late(facts: Past) -> list[Reason]:
     if split is None:
         if run.verdict is not Verdict.LATE:
             return []
-        return [Reason(code=Code.LATE, text="It was claimed too late, and never said that it started.")]
+        return [Reason(code=Code.LATE, text="The run was claimed late, and its worker never reported a start.")]
     if not caught_up and split.total <= TOLERANCE:
         return []
     parts = [
-        (split.scheduler, "until it was planned"),
-        (split.blocked, "held back by an earlier run, its turn or a limit"),
+        (split.scheduler, "until the run was planned"),
+        (split.blocked, "blocked by an earlier run, the ordering key or a limit"),
         (split.queue, "in the queue for a worker"),
-        (split.worker, "at its worker"),
+        (split.worker, "on the worker before the start"),
     ]
     spent = [f"{about(time)} {where}" for time, where in sorted(parts, reverse=True) if time >= MILLISECOND]
     if caught_up:
-        text = "Nobody planned it at its time, after an outage, a pause or a stall: it was caught up"
+        text = "The run was not planned at its time, because of an outage, a pause or a stall, and was caught up"
         return [Reason(code=Code.CAUGHT_UP, text=f"{text}, {about(split.total)} late ({listed(spent)}).")]
-    return [Reason(code=Code.LATE, text=f"It started {about(split.total)} late: {listed(spent)}.")]
+    return [Reason(code=Code.LATE, text=f"The run started {about(split.total)} late: {listed(spent)}.")]
 
 
 def _succeeded(facts: Past) -> Reason:
@@ -72,7 +73,7 @@ def _succeeded(facts: Past) -> Reason:
     started = run.attempt_started_at if run.attempt_started_at is not None else run.started_at
     took = "" if started is None or run.finished_at is None else f" after {about(run.finished_at - started)}"
     where = "" if facts.spec is not None and facts.spec.is_workflow else f" on {run.worker}"
-    text = f"It succeeded{_at(facts)}{where}{took}{_attempts(facts)}."
+    text = f"The run succeeded{_at(facts)}{where}{took}{_attempts(facts)}."
     return Reason(code=Code.SUCCEEDED, text=text, since=run.finished_at)
 
 
@@ -80,15 +81,15 @@ def _gave_up(facts: Past) -> Reason:
     run = facts.run
     error = "" if run.failure is None else f": {run.failure.message}"
     if run.status is Status.DEAD:
-        code, text = Code.DEAD, f"It is dead: all its attempts failed ({run.attempt}); the last{error}"
+        code, text = Code.DEAD, f"The run is dead: all attempts failed ({run.attempt}); the last one{error}"
     elif run.origin is Origin.TASK or (facts.spec is not None and facts.spec.is_workflow):
-        code, text = Code.FAILED, f"It failed{error}"
+        code, text = Code.FAILED, f"The run failed{error}"
     elif facts.spec is None:
-        code, text = Code.FAILED, f"It failed, and was not tried again{error}"
+        code, text = Code.FAILED, f"The run failed, and was not retried{error}"
     elif facts.spec.delivery == "at_most_once":
-        code, text = Code.AT_MOST_ONCE, f"It is delivered at most once, so this failure was its last{error}"
+        code, text = Code.AT_MOST_ONCE, f"The run failed, and its delivery at_most_once allows no retry{error}"
     else:
-        code, text = Code.FAILED, f"It failed, and its retry policy says that another try would not help{error}"
+        code, text = Code.FAILED, f"The run failed, and its retry policy excludes a retry of this failure{error}"
     if run.retried_as is not None:
         text = f"{text} (it was retried as run {run.retried_as})"
     elif run.discarded_at is not None:
@@ -106,10 +107,10 @@ def _retry(facts: Past) -> str:
     run = facts.run
     if run.origin is Origin.TASK:
         whole = facts.part_of or run.job_id
-        return f"Retry its workflow run when its cause is gone: timeball workflows retry {whole}."
+        return f"Fix the cause, then retry the workflow run: timeball workflows retry {whole}."
     if facts.spec is not None and facts.spec.is_workflow:
-        return f"Retry it from the tasks that failed, when their cause is gone: timeball workflows retry {run.id}."
-    return f"Retry it when its cause is gone: timeball runs retry {run.id}."
+        return f"Fix the cause, then retry the failed tasks: timeball workflows retry {run.id}."
+    return f"Fix the cause, then retry the run: timeball runs retry {run.id}."
 
 
 def _never_ran(facts: Past) -> Reason:
@@ -120,12 +121,12 @@ def _never_ran(facts: Past) -> Reason:
         span = f"from {render(run.fire_time)} to {render(run.fire_until)}"
         text = f"{counted(run.fires, 'fire')} {span} were {what}{because}."
     else:
-        text = f"It was {what}{because}."
+        text = f"The run was {what}{because}."
     return Reason(code=code, text=text, unblocks=_again(facts), since=run.fire_time)
 
 
 def _again(facts: Past) -> str:
-    return f"If it is still wanted: timeball jobs run {facts.run.job_id}."
+    return f"To run the job now: timeball jobs run {facts.run.job_id}."
 
 
 def _at(facts: Past) -> str:

@@ -1,4 +1,4 @@
-"""The workers that are alive, seen from a run that looks for one."""
+"""Matches a run with the live workers: which workers could execute it, and what is missing if none could."""
 
 from __future__ import annotations
 
@@ -12,49 +12,49 @@ from timeball.domain.text.english import counted, listed
 
 
 class WorkerView(Struct, frozen=True, kw_only=True):
-    """A worker with a lease."""
+    """A live worker, as the diagnosis sees it."""
 
     name: str
     idle: Offer
-    """What it would offer if it had nothing to do."""
+    """The resources that the worker would offer without any run."""
     left: Offer
-    """What it offers now."""
+    """The resources that the worker offers now."""
     functions: frozenset[str] = frozenset()
-    """The Python functions it has."""
+    """The names of the Python functions that are registered on the worker."""
 
 
 def able(need: Need, crew: Sequence[WorkerView]) -> list[WorkerView]:
-    """Those who could run such a run, were they idle."""
+    """Return the workers that could execute a run with these requirements if they were idle."""
     return [hand for hand in crew if hand.idle.fits(need)]
 
 
 def lacking(need: Need, function: str | None, crew: Sequence[WorkerView], kind: str | None = None) -> Reason | None:
-    """Why none of the workers that are alive can ever run a run; None: one of them can."""
+    """Return the reason why no live worker can ever execute a run; None if at least one can."""
     if not crew and need == PLAIN:
         return Reason(
             code=Code.NO_WORKER,
-            text="No worker is there to run it.",
-            unblocks="Start one: timeball worker, or timeball up for a server with a worker in it.",
+            text="There is no worker.",
+            unblocks="Start a worker: timeball worker, or timeball up for a server with a worker.",
         )
     if kind is not None and crew:
         takers = [hand for hand in crew if hand.idle.kinds is None or kind_label(kind) in hand.idle.kinds]
         if not takers:
             return Reason(
                 code=Code.NO_FITTING_WORKER,
-                text=f"No worker takes {kind} jobs: {counted(len(crew), 'worker')} take only other kinds.",
+                text=f"No worker accepts {kind} jobs ({counted(len(crew), 'worker')} with other kinds only).",
                 unblocks=f"Start a worker that does: timeball worker --kinds {kind}, or one without --kinds.",
             )
-        # From here on only the other things that it asks for count.
+        # The kind fits these workers. The rest of the function checks the other requirements.
         crew = [structs.replace(hand, idle=structs.replace(hand.idle, kinds=None)) for hand in takers]
     fitting = able(need, crew)
     if not fitting:
         return Reason(
             code=Code.NO_FITTING_WORKER,
-            text=f"No worker with {need}: {_shortcoming(need, crew)}.",
-            unblocks=f"Start a worker that offers it: timeball worker{_options(need)}; or ask for less.",
+            text=f"No worker offers {need}: {_shortcoming(need, crew)}.",
+            unblocks=f"Start a worker that does: timeball worker{_options(need)}; or reduce the requirements.",
         )
     if function is not None and not any(function in hand.functions for hand in fitting):
-        others = "the only worker that could run it does" if len(fitting) == 1 else f"all {len(fitting)} workers do"
+        others = "the only suitable worker runs" if len(fitting) == 1 else f"all {len(fitting)} suitable workers run"
         return Reason(
             code=Code.NO_FUNCTION,
             text=f"No worker has the Python function {function}: {others} without it.",
@@ -64,17 +64,17 @@ def lacking(need: Need, function: str | None, crew: Sequence[WorkerView], kind: 
 
 
 def _shortcoming(need: Need, crew: Sequence[WorkerView]) -> str:
-    """What is missing, as exactly as can be told."""
+    """Return the missing requirement, as exactly as possible."""
     if not crew:
-        return "there is no worker at all"
+        return "there is no worker"
     if unknown := [label for label in sorted(need.labels) if not any(label in hand.idle.labels for hand in crew)]:
-        return f"nobody has the label{'s' if len(unknown) > 1 else ''} {listed(unknown)}"
+        return f"no worker has the label{'s' if len(unknown) > 1 else ''} {listed(unknown)}"
     suited = [hand.idle for hand in crew if hand.idle.suits(need)]
     if not suited:
         if need.labels:
-            return "nobody has all of these labels at once"
-        return f"{counted(len(crew), 'worker')} take only runs that ask for a label"
-    whose = "of those with the labels" if need.labels else f"of {counted(len(crew), 'worker')}"
+            return "no worker has all of these labels"
+        return f"{counted(len(crew), 'worker')} can only execute runs that require a label"
+    whose = "of the workers with these labels" if need.labels else f"of {counted(len(crew), 'worker')}"
     return f"the largest offers {whose} are {_largest(suited)}"
 
 
