@@ -1,1 +1,1 @@
-"""Schedules and numbers as sentences for people."""
+"""Sentences for people about schedules, numbers and times."""

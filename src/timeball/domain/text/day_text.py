@@ -1,4 +1,4 @@
-"""On which days: the part of a schedule's sentence that follows the time of day."""
+"""The part of the sentence about a schedule that names the days. It follows the time of day."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MONTHS: Final = (
 )
 WEEKDAYS: Final = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
 REGULAR: Final = 5
-"""So many in equal steps are told as steps."""
+"""Minimum number of values in equal steps that are described as steps instead of one by one."""
 
 _LENGTHS: Final = ((0,), (31,), (28, 29), *((length,) for length in (31, 30, 31, 30, 31, 31, 30, 31, 30, 31)))
 _ALL_WEEKDAYS: Final = (1 << 35) - 1
@@ -24,20 +24,21 @@ _THE_MONTH: Final = "of the month"
 
 @dataclass(frozen=True, slots=True)
 class _Term:
-    """Some days: `on the last day` + `of the month`."""
+    """A part of the sentence that describes some days, such as `on the last day` + `of the month`."""
 
     text: str
     month: str | None = None
-    """What else is said where not one single month is meant; None, if the name of a month does not fit here."""
+    """The text that follows if the schedule has several months. None if the name of a month cannot follow."""
     alone: str = ""
-    """What to say, with what stands before it, if no other term is beside it."""
+    """The text to use instead, with the leading blank or comma, if this is the only term."""
 
     def __str__(self) -> str:
         return f"{self.text} {self.month}" if self.month else self.text
 
 
 def days(rule: Cron, *, every_day: bool, apart: bool) -> str:
-    """With the blank or comma before it. `every_day`: whether to say so; `apart`: a comma helps."""
+    """Return the description of the days of a rule, with the leading blank or comma. With `every_day`, the text says
+    "every day" if the rule matches every day. With `apart`, a comma separates the weekdays from the time."""
     months = [month for month in values(rule.months) if _has_days(rule, month)]
     longest = max(_LENGTHS[month][-1] for month in months)
     whole_month = (2 << longest) - 2
@@ -76,7 +77,8 @@ def _season(months: list[int]) -> str:
 
 
 def _row(chosen: list[int], size: int, first: int) -> tuple[int, int] | None:
-    """First and last of three or more in a row, be it over the end of the year or week."""
+    """Return the first and the last of three or more consecutive values, also across the end of the year or the week;
+    None if the values are not consecutive."""
     starts = [value for value in chosen if (value - 1 - first) % size + first not in chosen]
     if len(chosen) < 3 or len(starts) != 1:
         return None
@@ -115,7 +117,7 @@ def _ordinals(numbers: list[int]) -> str:
 
 
 def _of_every_month(chosen: list[int]) -> str:
-    """Nothing, where some of the days are in every month and some are not."""
+    """Return the text about months after a list of days; empty if only some of the days exist in every month."""
     if chosen[-1] <= 28:
         return " of every month"
     return " of every month that has one" if len(chosen) == 1 else ""
@@ -134,7 +136,7 @@ def _weekdays(rule: Cron, *, apart: bool) -> Iterator[_Term]:
 
 
 def _condition(rule: Cron) -> str:
-    """What a day has to be, where a day of month alone is not enough."""
+    """Return the condition on the weekday, for a rule in which a day must match both day fields."""
     plain = _plain_weekdays(rule)
     if ends := _row(plain, 7, first=0):
         terms = [f"a day from {WEEKDAYS[ends[0]]} to {WEEKDAYS[ends[1]]}"]
@@ -149,7 +151,7 @@ def _plain_weekdays(rule: Cron) -> list[int]:
 
 
 def _numbered_weekdays(rule: Cron) -> Iterator[tuple[int, list[str]]]:
-    """Weekdays that are meant in some weeks of a month only, and in which."""
+    """Yield the weekdays that match only in some weeks of a month, each with the names of these weeks."""
     for day in _from_monday(range(7)):
         weeks = _weeks(rule, day)
         which = [ordinal(week) for week in weeks]

@@ -1,4 +1,4 @@
-"""Numbers, lists and lengths of time as people say them, and what has to be known of numbers for that."""
+"""English texts for numbers, lists, durations and instants, and helpers that analyse lists of numbers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SHORT: Final = ((365 * DAY, "y"), (DAY, "d"), (HOUR, "h"), (MINUTE, "min"), (SE
 
 
 def listed(words: Sequence[str], last: str = "and") -> str:
-    """`a`, `a and b`, `a, b and c`; nothing of nothing."""
+    """Return `a`, `a and b` or `a, b and c`; an empty string for an empty list."""
     most, final = ", ".join(words[:-1]), "".join(words[-1:])
     return f"{most} {last} {final}" if most else final
 
@@ -30,13 +30,13 @@ def counted(count: int, noun: str) -> str:
 
 
 def ordinal(number: int) -> str:
-    """`1st`, `2nd`, `11th`."""
+    """Return `1st`, `2nd`, `11th`."""
     teen = number // 10 % 10 == 1
     return f"{number}{'th' if teen else {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th')}"
 
 
 def length(time: Micros) -> str:
-    """`2 days`, `1 hour and 30 minutes`."""
+    """Return an exact duration, such as `2 days` or `1 hour and 30 minutes`."""
     parts = []
     for size, noun in _UNITS:
         count, time = divmod(time, size)
@@ -46,7 +46,7 @@ def length(time: Micros) -> str:
 
 
 def about(time: Micros) -> str:
-    """About how long: `12 s`, `3 min`, `5 h`, `2 d`. Below ten, with the next smaller unit."""
+    """Return an approximate duration: `12 s`, `3 min`, `5 h`, `2 d`. Below ten, the next smaller unit follows."""
     for index, (unit, name) in enumerate(_SHORT):
         count, rest = divmod(time, unit)
         if not count:
@@ -59,12 +59,12 @@ def about(time: Micros) -> str:
 
 
 def when(at: Micros, now: Micros) -> str:
-    """`in 12 s`, `3 s ago`; with the time, if that is further away than a minute."""
+    """Return `in 12 s` or `3 s ago`. An instant that is more than a minute away also has its time."""
     return _apart(at, now) if abs(at - now) <= MINUTE else moment(at, now)
 
 
 def moment(at: Micros, now: Micros) -> str:
-    """For what follows `since` or `until`: `2026-03-01T02:00:00Z (in 12 s)`."""
+    """Return `2026-03-01T02:00:00Z (in 12 s)`, for use after `since` or `until`."""
     return f"{render(at - at % SECOND)} ({_apart(at, now)})"
 
 
@@ -76,24 +76,24 @@ def _apart(at: Micros, now: Micros) -> str:
 
 
 def every(time: Micros) -> str:
-    """`every hour`, `every 5 minutes`."""
+    """Return `every hour` or `every 5 minutes`."""
     alone = next((noun for size, noun in _UNITS if size == time), None)
     return f"every {alone or length(time)}"
 
 
 def values(mask: int) -> list[int]:
-    """The numbers whose bits are set."""
+    """Return the numbers of the bits that are set."""
     return [bit for bit in range(mask.bit_length()) if mask >> bit & 1]
 
 
 def step_of(numbers: Sequence[int]) -> int:
-    """The difference between neighbours, if there are any and it is always the same; else 0."""
+    """Return the difference between adjacent numbers if it is always the same; 0 otherwise, and for a single number."""
     steps = {after - before for before, after in pairwise(numbers)}
     return steps.pop() if len(steps) == 1 else 0
 
 
 def runs(numbers: Sequence[int]) -> list[str]:
-    """Rising numbers, with three and more in a row put together: `1`, `5 to 9`."""
+    """Return texts for ascending numbers. Three or more consecutive numbers become one text: `1`, `5 to 9`."""
     parts: list[list[int]] = []
     for number in numbers:
         if parts and parts[-1][-1] == number - 1:

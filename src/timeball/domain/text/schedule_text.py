@@ -1,10 +1,10 @@
-"""A schedule as a sentence: `0 9 * * MON-FRI` is "At 09:00, Monday to Friday".
+"""Describes a schedule in a sentence: `0 9 * * MON-FRI` is "At 09:00, Monday to Friday".
 
-The sentence is made from what the engine goes by (the parsed expression), not from what was written. So `*/5`
-and `0,5,10,…,55` read the same, `H` shows the slot it came to, and a day of month that cannot come (31 April)
-is not spoken of. It speaks of wall clocks, as cron does, and what a clock change does to a fire is told beside
-the fire (`preview.py`). There is one exception: "Every 5 minutes", with nothing after it, is about elapsed time,
-and is said only if it holds through every clock change of the zone.
+The sentence is derived from the parsed expression that the engine uses, not from its text. Therefore `*/5` and
+`0,5,10,…,55` have the same sentence, `H` is shown as its computed slot, and a day that does not exist (31 April) is
+omitted. The sentence names wall-clock times, as cron does; the effect of a clock change is shown with each fire
+(`preview.py`). There is one exception: "Every 5 minutes" without a range means elapsed time, and is used only if it is
+true across every clock change of the zone.
 """
 
 from __future__ import annotations
@@ -35,18 +35,20 @@ from timeball.domain.text.day_text import MONTHS, REGULAR, days
 from timeball.domain.text.english import capitalised, every, listed, ordinal, runs, step_of, values
 
 _MAX_TIMES: Final = 6
-"""Times of day that are told one by one, unless they are as regular as `REGULAR`."""
+"""Maximum number of times of day that are listed one by one. `REGULAR` or more times in equal steps are described as
+steps instead."""
 
 _HASH = re.compile(r"(?:^|[\s,])H(?:$|[\s,(/])", re.IGNORECASE)
 _OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)$", re.ASCII)
 
 _NOWADAYS: Final = instant.parse("2020-01-01T00:00:00Z") // SECOND
-"""Clock changes before this are history, and spoil no sentence about a schedule of today."""
+"""Clock changes before this instant do not matter for the sentence about a current schedule."""
 _YEAR: Final = 366 * DAY // SECOND
 
 
 def describe(schedule: Schedule, spread: str = "") -> str:
-    """A sentence for people. `spread` is what `H` hashes; without it, a slot of `H` is told as an example."""
+    """Return a sentence for people. `spread` is the text that `H` hashes; without it, the slot of `H` is shown as an
+    example."""
     match schedule:
         case Immediate():
             return "Once, as soon as the job is accepted"
@@ -65,18 +67,19 @@ def describe(schedule: Schedule, spread: str = "") -> str:
 
 
 def uses_hash(expression: str) -> bool:
-    """Whether there is an `H` in it: not that of `THU` or `@hourly`."""
+    """True if the expression contains an `H` of its own, not the letter in `THU` or `@hourly`."""
     return _HASH.search(expression) is not None
 
 
 def clock(time: int, *, seconds: bool = False) -> str:
-    """A second of the day as clocks show it."""
+    """Return a second of the day as a clock shows it."""
     text = f"{time // 3600:02}:{time // 60 % 60:02}"
     return f"{text}:{time % 60:02}" if seconds or time % 60 else text
 
 
 def rhythm(rule: Cron) -> tuple[int, int, int] | None:
-    """The step between the times of a day, the first of them and the last, in seconds, if all steps are equal."""
+    """Return the step between the times of a day, the first time and the last time, in seconds; None if the steps are
+    not equal."""
     seconds, minutes, hours = values(rule.seconds), values(rule.minutes), values(rule.hours)
     if len(seconds) > 1:
         step = step_of(seconds)
@@ -94,7 +97,7 @@ def rhythm(rule: Cron) -> tuple[int, int, int] | None:
 
 
 def keeps_step(rule: Cron, shifts: Iterable[int]) -> bool:
-    """Whether its steps are as equal over clock changes by so many seconds as between them, and over midnight."""
+    """True if the steps of a rule stay equal over midnight, and over clock changes by these numbers of seconds."""
     found = rhythm(rule)
     if found is None or found[2] + found[0] - found[1] != DAY // SECOND:
         return False
@@ -103,12 +106,12 @@ def keeps_step(rule: Cron, shifts: Iterable[int]) -> bool:
 
 
 def _interval(step: Micros) -> str:
-    """A day of this kind has 24 hours, also when clocks change."""
+    """Return the sentence for an interval. One day is described as 24 hours, because clock changes do not affect it."""
     return "Every 24 hours" if step == DAY else capitalised(every(step))
 
 
 def _moment(expression: str) -> str:
-    """`on 1 March 2026 at 02:00 UTC+01:00`, with the offset that was written."""
+    """Return `on 1 March 2026 at 02:00 UTC+01:00`, with the offset of the expression."""
     moment = instant.parse(expression)
     offset = _OFFSET.search(expression)
     name = "UTC"
@@ -124,9 +127,10 @@ def _moment(expression: str) -> str:
 
 
 def _window(schedule: Window, spread: str) -> str:
-    """The slot, as the fixed time that it is, and the window it is in."""
+    """Return the sentence for a window: the fixed time of the slot, and the window. Without a slot, the time is an
+    example."""
     sentence = _cron(schedule.at(spread), spread)
-    known = "its slot" if spread.startswith(SLOT) else "or another slot"
+    known = "its slot" if spread.startswith(SLOT) else "an example of a slot"
     return f"{sentence}: {known} between {schedule.since} and {schedule.until}"
 
 
@@ -136,7 +140,7 @@ def _cron(schedule: CronSchedule, spread: str) -> str:
     sentence = time + days(rule, every_day=within_day, apart=time.startswith("Every"))
     remarks = [] if schedule.timezone == "UTC" else [schedule.timezone]
     if uses_hash(schedule.expression):
-        remarks.append("the slot H gives this job" if spread else "an example of the slot H gives a job")
+        remarks.append("the slot that H gives this job" if spread else "an example of the slot that H gives a job")
     return f"{sentence} ({'; '.join(remarks)})" if remarks else sentence
 
 
@@ -144,7 +148,7 @@ def _cron(schedule: CronSchedule, spread: str) -> str:
 
 
 def _times(rule: Cron, place: Zone) -> tuple[str, bool]:
-    """When on a matching day; and whether that is a part of the day only."""
+    """Return the description of the times of a matching day, and True if they cover only a part of the day."""
     seconds, minutes, hours = values(rule.seconds), values(rule.minutes), values(rule.hours)
     regular = rhythm(rule)
     if len(hours) == 24:
@@ -166,7 +170,7 @@ def _times(rule: Cron, place: Zone) -> tuple[str, bool]:
 
 
 def _nested(seconds: list[int], minutes: list[int], hours: list[int]) -> str:
-    """Field by field, the smallest first: `At minutes 0, 7 and 20 of hours 9 to 17`."""
+    """Describe the times field by field, the smallest unit first: `At minutes 0, 7 and 20 of hours 9 to 17`."""
     within = [_which(hours, "hour", 24)]
     if seconds == [0]:
         return f"{_lead(minutes, 'minute')} of {within[0]}"
@@ -201,13 +205,13 @@ def _is_row(chosen: Sequence[int]) -> bool:
 
 
 def _is_whole(chosen: Sequence[int], size: int) -> bool:
-    """Whether the steps go on evenly from one round to the next."""
+    """True if the values divide the field into equal steps, so that the step is the same across its end."""
     return step_of(chosen) * len(chosen) == size
 
 
 @cache
 def _shifts(place: Zone) -> frozenset[int]:
-    """By how many seconds clocks change there, nowadays."""
+    """Return the sizes of the clock changes of a zone, in seconds, from `_NOWADAYS` on."""
     found: set[int] = set()
     before: int | None = None
     for begin, _, offset in place.spans(_NOWADAYS):
