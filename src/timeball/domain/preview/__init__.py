@@ -1,1 +1,1 @@
-"""A schedule before it is saved: its fires, clock changes and warnings."""
+"""Preview of a schedule before it is saved: its fires, clock changes and warnings."""

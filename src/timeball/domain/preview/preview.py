@@ -1,14 +1,14 @@
-"""A schedule before it is saved: its sentence, its next fires, what clock changes do to them, what to beware of.
+"""Preview of a schedule before it is saved: its sentence, its next fires with their marks, and warnings.
 
-A fire that a clock change has touched carries a mark, and its note says why:
+A fire that a clock change affects has a mark, and a note with the reason:
 
-- `dst_gap`: its wall time does not exist that day, and it was moved to the first instant after the gap;
-- `dst_overlap`: its wall time comes twice that day.
+- `dst_gap`: its wall time does not exist on that day, and the fire was moved to the first instant after the gap;
+- `dst_overlap`: its wall time occurs twice on that day.
 
-One that a calendar has to do with:
+A fire that a calendar affects has one of these marks:
 
-- `excluded`: it falls into a closure, and does not run;
-- `next_open`: a closure ends, and what was excluded runs once.
+- `excluded`: the fire is in a closure, and does not run;
+- `next_open`: the closure ends, and one fire replaces the excluded ones.
 """
 
 from __future__ import annotations
@@ -40,20 +40,21 @@ Mark = Literal["dst_gap", "dst_overlap", "excluded", "next_open"]
 DEFAULT_COUNT: Final = 10
 MOST: Final = 1_000
 MAX_EXCLUDED: Final = 3
-"""Excluded fires of one closure that are shown."""
+"""Maximum number of excluded fires that are shown for one closure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fire:
     at: Micros
     offset: int = 0
-    """Seconds that wall clocks of the schedule's zone are ahead of UTC at that instant."""
+    """The number of seconds by which the wall clocks of the schedule's zone are ahead of UTC at that instant."""
     mark: Mark | None = None
     note: str = ""
 
     @property
     def local(self) -> datetime:
-        """What wall clocks show. RFC 3339 has no seconds in an offset, as Monrovia had until 1972."""
+        """The local time of the fire. The offset is rounded to minutes, because RFC 3339 has no seconds in an offset;
+        Monrovia had some until 1972."""
         return instant.to_datetime(self.at).astimezone(_fixed(round(self.offset / 60)))
 
 
@@ -69,7 +70,7 @@ def _until(end: Micros, instants: Iterator[Micros]) -> Iterator[Micros]:
 
 
 class Marked(Struct, frozen=True):
-    """A fire, or what a calendar makes of one."""
+    """A fire with the mark of a calendar, if there is one."""
 
     at: Micros
     mark: Literal["excluded", "next_open"] | None = None
@@ -77,7 +78,8 @@ class Marked(Struct, frozen=True):
 
 
 class Bounds(Struct, frozen=True):
-    """From when to when a schedule that repeats fires, both included, and how often."""
+    """The first and the last instant at which a repeating schedule may fire, both inclusive, and its maximum number of
+    fires."""
 
     starts: Micros | None = None
     ends: Micros | None = None
@@ -94,8 +96,9 @@ def around(
     excluded: Excluded,
     ends: Micros | None = None,
 ) -> Iterator[Marked]:
-    """What comes after a moment, given what comes after any: the first excluded fires of each closure, then what comes
-    after it. Nothing is owed after the schedule `ends`, and nothing comes after a closure without an end in sight."""
+    """Yield the fires after an instant, with the marks of calendars. `fires` returns the fires of the schedule after
+    any instant. For each closure, the first excluded fires come first, then the fires after it. There is no deferred
+    fire after the schedule `ends`. The iterator ends at a closure whose end was not found."""
     ahead = fires(after)
     upcoming = next(ahead, None)
     while upcoming is not None:
@@ -108,14 +111,14 @@ def around(
         shown = [upcoming, *_until(closure.end, islice(ahead, MAX_EXCLUDED))]
         for place, at in enumerate(shown[:MAX_EXCLUDED]):
             inside = closures.at(at) or closure
-            more = f", and so are others until {instant.render(closure.end)}"
+            more = f"; more fires are excluded until {instant.render(closure.end)}"
             yield Marked(at, "excluded", inside.reason + (more if place == MAX_EXCLUDED - 1 < len(shown) - 1 else ""))
         if opening is None:
             return
         ahead = fires(opening - 1)
         upcoming = next(ahead, None)
         if excluded == "next_open" and (ends is None or opening <= ends):
-            yield Marked(opening, "next_open", f"once for what was {closure.reason}")
+            yield Marked(opening, "next_open", f"once for all fires that were {closure.reason}")
             if upcoming == opening:
                 upcoming = next(ahead, None)
 
@@ -129,7 +132,7 @@ def preview(
     excluded: Excluded = "skip",
     bounds: Bounds = UNBOUND,
 ) -> Preview:
-    """What a schedule that takes effect now would do. `spread` is what `H` hashes, if that is known."""
+    """Return the preview of a schedule that takes effect now. `spread` is the text that `H` hashes, if it is known."""
     if isinstance(plan, Immediate):
         marked = [Marked(now)]
     elif isinstance(plan, Date):
@@ -145,7 +148,7 @@ def preview(
         fires = tuple(Fire(at) for at in instants)
     if closures is not OPEN:
         fires = tuple(_marked(fire, each) for fire, each in zip(fires, marked, strict=True))
-    wanted = count if bounds is UNBOUND else min(count, len(instants))  # few are as many as the bounds leave
+    wanted = count if bounds is UNBOUND else min(count, len(instants))  # bounds may leave fewer
     return Preview(describe(plan, spread), fires, tuple(warnings(plan, now, wanted, instants, spread)))
 
 
@@ -167,12 +170,12 @@ def _within(
 
 
 def _marked(fire: Fire, found: Marked) -> Fire:
-    """What a calendar says counts for more than a clock change."""
+    """Return the fire with the mark of a calendar, which replaces the mark of a clock change."""
     return fire if found.mark is None else replace(fire, mark=found.mark, note=found.note)
 
 
 def _on_clocks(plan: CronSchedule, rule: Cron, now: Micros, instants: Sequence[Micros]) -> Iterator[Fire]:
-    """The fires with what wall clocks show, and what became of it."""
+    """Yield the fires with the offset of the zone, and the marks and notes of clock changes."""
     if not instants:
         return
     place = zone.get(plan.timezone)
@@ -192,7 +195,8 @@ def _on_clocks(plan: CronSchedule, rule: Cron, now: Micros, instants: Sequence[M
 
 
 def _after(change: ClockChange, plan: CronSchedule, rule: Cron, at: int, offset: int) -> tuple[Mark, str] | None:
-    """Of a fire since a clock change: it was moved here, or the clocks show its time again."""
+    """Return the mark and the note of a fire after a clock change: it was moved to the end of the gap, or its wall time
+    occurs for the second time. None if the change does not affect it."""
     if change.at == at and change.shift > 0 and rule.fixed and plan.dst_gap == "run":
         missing, many = change.clocks(change.affected(rule))
         if missing:
@@ -203,7 +207,7 @@ def _after(change: ClockChange, plan: CronSchedule, rule: Cron, at: int, offset:
 
 
 def _before(change: ClockChange, plan: CronSchedule, rule: Cron, at: int, offset: int) -> str | None:
-    """Of a fire whose wall time the next clock change will repeat."""
+    """Return the note of a fire whose wall time the next clock change repeats; None for any other fire."""
     if change.shift >= 0 or at + offset < change.shows:
         return None
     only = rule.fixed and plan.dst_overlap == "first"
@@ -211,7 +215,7 @@ def _before(change: ClockChange, plan: CronSchedule, rule: Cron, at: int, offset
 
 
 def _moved(shift: int) -> str:
-    """Of the first fire since a clock change that did nothing else to it."""
+    """Return the note of the first fire after a clock change that does not affect it otherwise."""
     if not shift:
         return ""
     return f"clocks went {'forward' if shift > 0 else 'back'} by {length(abs(shift) * SECOND)}"

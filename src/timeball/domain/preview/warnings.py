@@ -1,4 +1,4 @@
-"""What to beware of in a schedule: what it does that its author may not have meant."""
+"""Warnings about a schedule: effects that its author may not have intended."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _ALL_DAYS: Final = (1 << 32) - 2
 _ALL_WEEKDAYS: Final = (1 << 35) - 1
 _FOUR_WEEKS: Final = (1 << 28) - 1
 _SHORTEST: Final = (0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
-_OFTEN: Final = "once a second is as often as a schedule can fire"
+_OFTEN: Final = "once a second is the highest frequency at which a schedule can fire"
 
 
 class _Round(NamedTuple):
-    """A field that comes round with a larger unit."""
+    """A field of an expression, which restarts with each larger unit: the minute with each hour."""
 
     field: str
     name: str
@@ -33,17 +33,17 @@ class _Round(NamedTuple):
     low: int
     high: int
     goes_on: bool
-    """Whether a round ever follows directly on another."""
+    """True if two consecutive larger units ever match, so that the last step of one borders on the next."""
 
 
 def warnings(plan: Schedule, now: Micros, count: int, fires: Sequence[Micros], spread: str) -> Iterator[str]:
-    """Sentences for people. `fires` are the next `count`, or all there are."""
+    """Yield the warnings, as sentences for people. `fires` are the next `count` fires, or all if there are fewer."""
     match plan:
         case Immediate():
             return
         case Date():
             if fires[0] <= now:
-                yield "this time is past: the job runs as soon as it is accepted"
+                yield "this time is in the past: the job runs as soon as it is accepted"
         case Interval():
             yield from _of_fires(now, count, fires)
             if duration.parse(plan.expression) == SECOND:
@@ -63,15 +63,15 @@ def _of_fires(now: Micros, count: int, fires: Sequence[Micros]) -> Iterator[str]
     if fires and fires[0] - now > _YEAR:
         yield f"the first fire is more than a year away, at {instant.render(fires[0])}"
     if not fires:
-        yield f"it never fires after {instant.render(now)}"
+        yield f"the schedule never fires after {instant.render(now)}"
     elif len(fires) < count:
-        yield f"it fires only {counted(len(fires), 'time')} before the year 9999 ends"
+        yield f"the schedule fires only {counted(len(fires), 'time')} before the end of the year 9999"
 
 
 def _of_cron(plan: CronSchedule, now: Micros, spread: str) -> Iterator[str]:
     rule = cron.parse(plan.expression, spread=spread)
     if uses_hash(plan.expression) and not spread:
-        yield "H gives every job a slot of its own, by its name; without a name this is only an example"
+        yield "H derives the slot of a job from its name; without a name the slot shown here is only an example"
     fields = _fields(plan.expression)
     yield from _of_mistakable_stars(rule)
     yield from _of_both_day_fields(rule, fields)
@@ -81,7 +81,7 @@ def _of_cron(plan: CronSchedule, now: Micros, spread: str) -> Iterator[str]:
 
 
 def _fields(expression: str) -> list[str]:
-    """The six fields as they were written, or none of a macro, which holds no surprises."""
+    """Return the six fields of an expression as text; an empty list for a macro, which needs no warnings."""
     fields = expression.upper().split()
     if fields[0].startswith("@"):
         return []
@@ -94,9 +94,9 @@ def _of_mistakable_stars(rule: Cron) -> Iterator[str]:
         if rule.minutes == _ALL_SECONDS and hours == 24:
             yield _OFTEN
         else:
-            yield "the first of six fields is the second: it fires 60 times in each minute that matches; with 0, once"
+            yield "the first of six fields is the second: the job fires 60 times per matching minute; use 0 for once"
     elif rule.minutes == _ALL_SECONDS and hours == rule.seconds.bit_count() == 1:
-        yield "every minute of the hour matches: it fires 60 times in it; with a number such as 0, once"
+        yield "every minute of the hour matches: the job fires 60 times in it; use a number such as 0 for once"
 
 
 def _of_both_day_fields(rule: Cron, fields: Sequence[str]) -> Iterator[str]:
@@ -104,32 +104,32 @@ def _of_both_day_fields(rule: Cron, fields: Sequence[str]) -> Iterator[str]:
     if not rule.either:
         if not any_day and not any_weekday:
             star, text = ("day of month", fields[3]) if fields[3].startswith("*") else ("day of week", fields[5])
-            yield f"{star} {text!r} begins with *, so a day has to match both day fields"
+            yield f"{star} {text!r} begins with *, so a day must match both day fields"
     elif any_day or any_weekday:
         wide, text = ("day of month", fields[3]) if any_day else ("day of week", fields[5])
-        yield f"{wide} {text!r} is every day, and to match one of the day fields is enough: the other changes nothing"
+        yield f"{wide} {text!r} matches every day, and one matching day field is enough: the other has no effect"
     else:
-        yield "both day fields are restricted: a day that matches either of them is enough, it need not match both"
+        yield "both day fields are restricted: a day fires if it matches either of them, not only if it matches both"
 
 
 def _of_rare_days(rule: Cron) -> Iterator[str]:
-    """Days that some months do not have."""
+    """Yield warnings about days that some months do not have."""
     if rule.either:
         return
     first = min([*values(rule.days), *values(rule.nearest_weekdays)], default=0)
     if first > 28 and not rule.days_before_end:
         months = values(rule.months)
         if months == [2]:
-            yield "29 February comes in leap years only"
+            yield "29 February exists in leap years only"
         elif any(first > _SHORTEST[month] for month in months):
-            yield f"months without a {ordinal(first)} are passed over; L is the last day of every month"
+            yield f"months without a {ordinal(first)} are skipped; L is the last day of every month"
     if not rule.weekdays & _FOUR_WEEKS and not rule.last_weekdays:
         day = values(rule.weekdays)[0] % 7
         yield f"not every month has a 5th {WEEKDAYS[day]}; {day}L is the last one of every month"
 
 
 def _of_uneven_steps(rule: Cron, fields: Sequence[str]) -> Iterator[str]:
-    """Steps that do not divide their field start anew with each round of it."""
+    """Yield warnings about steps that do not divide their field, because they restart with each larger unit."""
     rounds = (
         _Round("second", "minute", rule.seconds, 0, 59, _goes_on(rule.minutes, 60)),
         _Round("minute", "hour", rule.minutes, 0, 59, _goes_on(rule.hours, 24)),
@@ -145,7 +145,7 @@ def _of_uneven_steps(rule: Cron, fields: Sequence[str]) -> Iterator[str]:
             continue
         unit = turn.field.removesuffix(" of month").removesuffix(" of week")
         again = chosen[0] + turn.high - turn.low + 1 - chosen[-1]
-        anew = f"{turn.field} {text!r} starts anew every {turn.name}"
+        anew = f"{turn.field} {text!r} restarts every {turn.name}"
         if turn.field == "day of month":
             yield f"{anew}: its last step may be shorter than {step} days"
         elif again != step:
@@ -153,12 +153,12 @@ def _of_uneven_steps(rule: Cron, fields: Sequence[str]) -> Iterator[str]:
 
 
 def _goes_on(mask: int, size: int) -> bool:
-    """Whether two neighbours are in it, be it over the end."""
+    """True if the mask has two adjacent values, also across its end."""
     return bool(mask & (mask >> 1 | (mask & 1) << size - 1))
 
 
 def _of_clock_changes(plan: CronSchedule, rule: Cron, now: Micros) -> Iterator[str]:
-    """What those of the coming year do, other than nothing."""
+    """Yield warnings about the clock changes of the coming year that affect a fire."""
     start, end = now // SECOND, (now + _YEAR) // SECOND
     for change in clock_changes(zone.get(plan.timezone), start, end):
         if start < change.at <= end and not keeps_step(rule, [change.shift]):
