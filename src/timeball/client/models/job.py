@@ -59,7 +59,7 @@ class JobOptions(TypedDict, total=False):
     max_runs: int | None
     """The schedule ends after this many fires."""
     jitter: Length | None
-    """Each fire starts later by a random time of up to this length."""
+    """Each fire starts later by up to this length of time."""
     start_deadline: Length | None
     """A run that has not started this long after its fire time is skipped."""
     ordering_key: str | None
