@@ -195,7 +195,7 @@ def test_what_leaves_the_files_is_told_and_cancelled_only_when_asked(
         asked = invoke("apply", "jobs.yaml", "--prune", stdin="n\n")
     assert "Cancel 1 job and all live runs for good (leaves-ping)? [y/N]" in asked.output
     assert the(client, "leaves-ping").status == "scheduled"
-    assert "- leaves-ping  no longer declared: it is cancelled" in run("plan", "jobs.yaml", "--prune", code=2)
+    assert "- leaves-ping  no longer declared; it will be cancelled" in run("plan", "jobs.yaml", "--prune", code=2)
     assert run("apply", "jobs.yaml", "--prune", "--yes").splitlines() == [
         "- leaves-ping  cancelled",
         "1 cancelled, 1 unchanged",
@@ -243,7 +243,7 @@ def test_two_who_apply_different_files_at_once_make_one_job(client: Client) -> N
     done = [[each.error for each in apply.apply(plan, RemoteServer(client))] for plan in plans]
     assert [len(list(client.jobs(name=f"race-{name}"))) for name in ("etl", "ping")] == [1, 1]
     assert done[0] == done[2] == [None, None], "who wants the same gets the same"
-    assert "somebody else creates it" in str(done[1][0])
+    assert "another request created it" in str(done[1][0])
 
 
 def test_files_that_name_no_set_only_see_to_what_they_name(client: Client) -> None:
@@ -276,7 +276,7 @@ def test_a_name_that_two_jobs_have_is_an_error_that_names_them(client: Client) -
     write("jobs: [{name: twin, task: {kind: shell, command: x}, schedule: {type: cron, expression: '@daily'}}]")
     refused = invoke("plan", "jobs.yaml")
     assert refused.exit_code == 1
-    assert "2 jobs are called so on the server" in refused.stderr
+    assert "2 jobs have this name on the server" in refused.stderr
     assert one in refused.stderr
     assert other in refused.stderr
 
@@ -310,7 +310,7 @@ def test_everything_that_is_wrong_is_told_at_once_and_nothing_is_done(client: Cl
         "jobs/wrong.yml:6 wrong-etl",
         "jobs/wrong.yml:9 jobs[2].schedule",
     ]
-    assert "7 things are wrong in these files, and nothing was done" in refused.stderr
+    assert "7 problems in these files; nothing was changed" in refused.stderr
     assert wire.sent == []
     assert not list(client.jobs(tag="declared:wrong"))
 
@@ -364,7 +364,7 @@ def test_an_edit_that_comes_between_is_not_overwritten(client: Client, monkeypat
     monkeypatch.setattr(apply, "apply", edited_first)
     refused = invoke("apply", "jobs.yaml")
     assert refused.exit_code == 1
-    assert "! between-etl: somebody else changed it meanwhile" in refused.stderr
+    assert "! between-etl: another request changed it after it was read" in refused.stderr
     assert refused.stdout.splitlines()[-1] == "1 changed, 1 refused, 0 unchanged", "the others are applied"
     now = the(client, "between-etl")
     assert (now.priority, now.timeout) == ("high", "30m")

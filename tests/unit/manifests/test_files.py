@@ -68,10 +68,10 @@ def test_yaml_is_read_as_people_mean_it(text: str, value: object) -> None:
     [
         ("a: [1\nb: 2", "jobs.yaml:2: this is not YAML"),
         ("a: !!python/object/apply:os.system [id]", "jobs.yaml:1: the tag 'python/object/apply:os.system'"),
-        ("a: 1\na: 2", "jobs.yaml:2: 'a' stands here twice"),
+        ("a: 1\na: 2", "jobs.yaml:2: the key 'a' occurs twice"),
         ("a: &a [*a]", "jobs.yaml:1: it contains itself"),
         ("[" * 100 + "]" * 100, "nested more than 64 deep"),
-        ("a: !!binary aGk=", "the tag 'binary' has no meaning here"),
+        ("a: !!binary aGk=", "the tag 'binary' is not supported"),
         ("a: \x07", "this is not YAML"),
     ],
 )  # fmt: skip
@@ -83,7 +83,7 @@ def test_yaml_that_is_broken_or_means_mischief_is_refused(text: str, complaint: 
 def test_a_few_aliases_that_stand_for_very_much_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(manifest_parse, "MAX_VALUES", 1_000)
     lines = ["a0: &a0 [x, x, x, x, x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 5)}]" for n in range(1, 9))]
-    assert "jobs.yaml:1: with its aliases it stands for more than 1,000 values" in refused("\n".join(lines))[0]
+    assert "jobs.yaml:1: with its aliases it has more than 1,000 values" in refused("\n".join(lines))[0]
 
 
 def test_aliases_and_merges_save_words() -> None:
@@ -141,7 +141,7 @@ def test_a_folder_means_its_files_and_those_below(tmp_path: Path) -> None:
     for name in ("b.yaml", "a.toml", "below/c.yml", "notes.txt", "timeball.toml", ".hidden.yaml", ".git/d.yaml"):
         (tmp_path / name).write_text("")
     assert [str(path.relative_to(tmp_path)) for path in find([str(tmp_path)])] == ["a.toml", "b.yaml", "below/c.yml"]
-    with pytest.raises(Refused, match="2 things are wrong"):
+    with pytest.raises(Refused, match="2 problems in these files"):
         find([str(tmp_path / "nowhere"), str(tmp_path / ".git" / "..") + "/nothing"])
 
 
@@ -196,18 +196,18 @@ def test_other_shapes_of_a_job_are_understood() -> None:
         ("jobs: [{task: {kind: shell, command: x}, schedule: {type: cron, expression: '@daily'}}]",
          "jobs.yaml:1: jobs[0].name: a declared job needs a name"),
         ("jobs: [{name: a, task: {kind: shell, command: x}}]",
-         "jobs.yaml:1: jobs[0].schedule: a declared job says when it runs"),
+         "jobs.yaml:1: jobs[0].schedule: a declared job needs a schedule"),
         (f"jobs: [{JOB[:-1]}, tags: ['declared:x']}}]", "jobs.yaml:1: jobs[0].tags: tags that begin with 'declared:'"),
-        (f"jobs: [{JOB[:-1]}, idempotencyKey: x}}]", "jobs[0].idempotencyKey: a declared job is known by its name"),
+        (f"jobs: [{JOB[:-1]}, idempotencyKey: x}}]", "jobs[0].idempotencyKey: a declared job is recognised by its name"),
         (f"jobs: [{JOB[:-1]}, paused: soon}}]", "jobs[0].paused: 'soon' is neither true nor false"),
         ("jobs: [{name: a, paused: true, task: {kind: shell, command: x}, schedule: {type: immediate}}]",
          "jobs[0].paused: only a schedule that repeats"),
-        (f"jobs:\n- {JOB}\n- {JOB}", "jobs.yaml:3: a: it is declared at jobs.yaml:2 already"),
-        ("job: []", "jobs.yaml:1: job: there is no 'job' here; did you mean 'jobs'?"),
-        ("jobs: [5]", "jobs.yaml:1: jobs[0]: a job is a mapping"),
-        ("- a", "jobs.yaml:1: a file is a mapping with jobs"),
-        ("set: 'a b'", "jobs.yaml:1: set: 'a b' is no name of a set"),
-        ("set: a\n---\nset: b", "one set has one name, not 'a' (jobs.yaml:1) and 'b' (jobs.yaml:3)"),
+        (f"jobs:\n- {JOB}\n- {JOB}", "jobs.yaml:3: a: it is already declared at jobs.yaml:2"),
+        ("job: []", "jobs.yaml:1: job: there is no field 'job'; did you mean 'jobs'?"),
+        ("jobs: [5]", "jobs.yaml:1: jobs[0]: a job must be a mapping"),
+        ("- a", "jobs.yaml:1: a file must be a mapping with jobs"),
+        ("set: 'a b'", "jobs.yaml:1: set: 'a b' is not a valid name of a set"),
+        ("set: a\n---\nset: b", "the files name several sets: 'a' (jobs.yaml:1) and 'b' (jobs.yaml:3)"),
         ("apiVersion: batch/v1\nkind: CronJob", "timeball import kubernetes FILE"),
         ("defaults: {timeout: soon}\njobs:\n- " + JOB, "jobs.yaml:1: defaults.timeout: 'soon' is not a duration"),
         (f"jobs: [{JOB[:-1]}, parameters: {{a: \"\\0\"}}}}]", "NUL"),
@@ -247,22 +247,22 @@ def changed(old: str, new: str, now: Micros = NOW, timezone: str = "UTC") -> fir
          "tomorrow's fire moves from 02:00 UTC to 03:00 UTC, and 6 more move until Sun 22 Nov; none is dropped"),
         ("0 3 * * *", "0 2 * * *", parse("2026-11-16T02:30:00Z"),
          ("tomorrow's fire moves from 03:00 UTC to 02:00 UTC, and 6 more move until Mon 23 Nov;"
-          " today's fire at 03:00 UTC falls away")),
+          " today's fire at 03:00 UTC is dropped")),
         ("0 2 * * *", "0 3 * * *", parse("2026-11-16T02:30:00Z"),
          ("tomorrow's fire moves from 02:00 UTC to 03:00 UTC, and 6 more move until Mon 23 Nov;"
           " today's fire at 03:00 UTC is added; none is dropped")),
         ("0 2 * * MON", "0 2 * * TUE", NOW,
          "tomorrow's fire at 02:00 UTC moves to Tue 17 Nov at 02:00 UTC; none is dropped"),
         ("0 */12 * * *", "0 0 * * *", NOW,
-         "tomorrow's fire at 12:00 UTC falls away, 7 fall away until Sun 22 Nov"),
+         "tomorrow's fire at 12:00 UTC is dropped, 7 are dropped until Sun 22 Nov"),
         ("0 0 * * *", "0 */12 * * *", NOW,
          "tomorrow's fire at 12:00 UTC is added, 7 are added until Sun 22 Nov; none is dropped"),
-        ("0 0 1 1 *", "0 0 2 1 *", NOW, "no fire until Sun 22 Nov moves, is added or falls away"),
+        ("0 0 1 1 *", "0 0 2 1 *", NOW, "no fire until Sun 22 Nov is moved, added or dropped"),
         ("*/15 * * * *", "1/20 * * * *", NOW,
-         ("514 fires until Sun 22 Nov instead of 686; the first new one today at 20:41 UTC,"
-          " the first that falls away today at 20:30 UTC")),
+         ("514 fires until Sun 22 Nov instead of 686; the first new one is today at 20:41 UTC,"
+          " the first dropped one today at 20:30 UTC")),
         ("* * * * *", "*/2 * * * *", NOW,
-         "today's fire at 20:27 UTC falls away, 107 fall away until today"),
+         "today's fire at 20:27 UTC is dropped, 107 are dropped until today"),
     ],
 )  # fmt: skip
 def test_the_effect_of_a_change_is_told_in_a_sentence(old: str, new: str, at: Micros, told: str) -> None:

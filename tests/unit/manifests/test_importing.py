@@ -106,8 +106,8 @@ def test_a_system_crontab_says_as_whom_its_lines_run() -> None:
         ("x", "php x.php"),
     ]
     assert remarks(found) == [
-        "line 1: cron runs it as root (lines 1); Timeball runs it as its worker's account",
-        "line 2: cron runs it as www-data (lines 2); Timeball runs it as its worker's account",
+        "line 1: cron runs it as root (lines 1); Timeball runs it as the account of its worker",
+        "line 2: cron runs it as www-data (lines 2); Timeball runs it as the account of its worker",
     ]
     assert remarks(cron("0 0 * * * root /bin/x")) == [
         "line 1: 'root' looks like a user: system crontabs need --user-column"
@@ -119,15 +119,15 @@ def test_a_system_crontab_says_as_whom_its_lines_run() -> None:
     [
         ("@reboot x", "lost: line 1: @reboot is not supported"),
         ("@sometimes x", "lost: line 1: "),
-        ("0~59 * * * * x", "for a time by chance Timeball has H"),
-        ("* * * *", "lost: line 1: this is neither five fields and a command"),
+        ("0~59 * * * * x", "for a random time use H instead of ~"),
+        ("* * * *", "lost: line 1: the line is neither five fields and a command"),
         ("0 0 * * *  %only input", "lost: line 1: the command is empty"),
         ("CRON_TZ=Mars/Base\n0 0 * * * x", "lost: line 2: CRON_TZ of line 1: there is no time zone 'Mars/Base'"),
-        ("MAILTO=me@example.org", "line 1: MAILTO=me@example.org: Timeball sends no mail"),
+        ("MAILTO=me@example.org", "line 1: MAILTO=me@example.org: Timeball does not send mail"),
         ("PATH=$HOME/bin", "line 1: PATH=$HOME/bin is taken literally"),
-        ("TIMEBALL_RUN_ID=1", "line 1: 'TIMEBALL_RUN_ID' cannot be set"),
+        ("TIMEBALL_RUN_ID=1", "line 1: 'TIMEBALL_RUN_ID' is left out: it cannot be set"),
         ("0 0 * * * ./run", "line 1: cron starts it in the home folder"),
-        ("RANDOM_DELAY=long", "line 1: RANDOM_DELAY=long is not a number of minutes"),
+        ("RANDOM_DELAY=long", "line 1: RANDOM_DELAY=long is left out: it is not a number of minutes"),
     ],
 )
 def test_what_is_not_carried_over_is_told_with_its_line(line: str, told: str) -> None:
@@ -272,7 +272,7 @@ def test_several_manifests_and_what_is_no_cronjob() -> None:
     assert [each.document["name"] for each in found.jobs] == ["a", "b"]
     assert [each.document["overlap"] for each in found.jobs] == ["skip", "cancel_previous"]
     assert "paused" not in found.jobs[0].document
-    assert "a Service is no CronJob, and is left alone" in remarks(found)[-1]
+    assert "a Service is not a CronJob, and is ignored" in remarks(found)[-1]
     listed = "kind: List\nitems:\n- " + MANIFEST.replace("\n", "\n  ")
     assert [each.document["name"] for each in manifests(listed).jobs] == ["shop/report"]
 
