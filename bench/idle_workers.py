@@ -29,7 +29,7 @@ from tests.support.postgres import PostgresServer
 from tests.support.processes import KEY, Api, Process, running_server, worker_key
 from timeball import system
 from timeball.domain.run.lifecycle import Outcome, Succeeded
-from timeball.ports.executor import Attempt
+from timeball.ports.executor import ExecutorAttempt
 from timeball.ports.worker_protocol import RegisterWorker
 from timeball.worker.transport.http_worker_protocol import HttpWorkerProtocol
 from timeball.worker.worker import Worker
@@ -44,7 +44,7 @@ class Idle:
     def __init__(self) -> None:
         self.done = 0
 
-    async def execute(self, attempt: Attempt) -> Outcome:
+    async def execute(self, attempt: ExecutorAttempt) -> Outcome:
         self.done += 1
         return Succeeded(Raw(b"null"))
 

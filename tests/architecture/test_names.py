@@ -53,34 +53,6 @@ RESOURCES = {
 
 SAME_NAME = {
     "Tx": "the transaction of a store, and what each of the two databases makes of it",
-    # The rest is to be renamed, for example to:
-    "Ahead": "to be renamed: RunsAhead, BackfillFires, ComingFires",
-    "Answer": "to be renamed: client/models Model",
-    "Attempt": "to be renamed: ports/executor ExecutorAttempt",
-    "Batch": "to be renamed: stores/sql TableParameter, worker ReportContent",
-    "Client": "to be renamed: api/routing UnknownCaller",
-    "Context": "to be renamed: operation OperationContext (tasks.Context is public)",
-    "Ended": "to be renamed: guard_program JobEnd",
-    "Fire": "to be renamed: planning PlannedFire, preview PreviewFire",
-    "Guard": "to be renamed: guard_program GuardProgram",
-    "Interrupted": "to be renamed: client AnswerInterrupted, stores/postgres WorkInterrupted",
-    "Job": "to be renamed: guard_program GuardedJob",
-    "Known": "to be renamed: manifests KnownJob, workflow KnownReferences",
-    "Missing": "to be renamed: workflow MissingReference, large_values MissingObject",
-    "Output": "to be renamed: cli Printer, worker AttemptOutput",
-    "Page": "to be renamed: client ListPart, calendar_timeline ClosedPage",
-    "Place": "to be renamed: large_values ValuePlace, run_filters RunPosition",
-    "Plan": "to be renamed: planning JobPlan, manifests ManifestPlan",
-    "Problem": "to be renamed: domain/errors WrongValue",
-    "Progress": "to be renamed: store_transfer TransferProgress",
-    "Refused": "to be renamed: guard StartRefused, manifests FilesRefused",
-    "Request": "to be renamed: client ApiRequest",
-    "Step": "to be renamed: workflow WorkflowStep, manifests ApplyStep",
-    "Target": "to be renamed: diagnosis CalledHost, transfer TransferTarget",
-    "Voice": "to be renamed: executors/python ChildReports, WorkerReports",
-    "WaitingRun": "to be renamed: preemption PreemptingRun, overlap OverlappingRun",
-    "Worker": "to be renamed: ports/store WorkerRecord",
-    "WorkerView": "to be renamed: worker_match WorkerOffer",
 }
 """Other names of two classes. Names that begin with an underscore stay in their modules, and are not compared."""
 
@@ -89,16 +61,7 @@ VAGUE = re.compile(
     re.MULTILINE,
 )
 """MAX_CLAIMS_PER_BATCH and CLAIM_RETRY_DELAY say of what and how much; these do not."""
-VAGUE_CONSTANTS = {
-    "api/routes/jobs/forecast.py LONGEST": "to be renamed",
-    "cli/tools/chaos.py MOST": "to be renamed",
-    "domain/dispatch/preemption.py LONGEST": "to be renamed",
-    "domain/dispatch/preemption.py MOST": "to be renamed",
-    "domain/duration.py LONGEST": "to be renamed",
-    "domain/preview/preview.py MOST": "to be renamed",
-    "manifests/fire_changes.py MOST": "to be renamed",
-    "manifests/render.py LONGEST": "to be renamed",
-}
+VAGUE_CONSTANTS: dict[str, str] = {}
 
 
 @pytest.mark.xdist_group("source")

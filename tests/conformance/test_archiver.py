@@ -12,7 +12,7 @@ from timeball import system
 from timeball.domain.instant import DAY, SECOND
 from timeball.domain.run import archive_record
 from timeball.object_stores.bucket import open_objects
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.operation.storage import archive as writing
 from timeball.operation.storage.search_archive import Archive
 from timeball.ports.store.store import Store
@@ -30,7 +30,7 @@ def objects(tmp_path: Path) -> Watched:
 
 def keeper(store: Store, archivist: DayArchiver) -> MaintenanceLoop:
     wakeups = LocalWakeups(store.wake_all)
-    context = Context(store, system.SystemClock(), system.dice(), wakeups)
+    context = OperationContext(store, system.SystemClock(), system.dice(), wakeups)
     return MaintenanceLoop(context, wakeups, keep_for=30 * DAY, archivist=archivist)
 
 

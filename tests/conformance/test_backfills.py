@@ -23,7 +23,7 @@ from timeball.domain.run.status import Status
 from timeball.domain.task.retry import Retry
 from timeball.domain.task.task import Shell
 from timeball.domain.workflow.definition import Workflow, WorkflowTask
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.operation.runs.retry_run import retry_run
 from timeball.operation.schedules.backfill import NewBackfill, begin, cancel_backfill, find_backfill, survey
 from timeball.ports.store.queries import RunFilter
@@ -39,8 +39,8 @@ _random = random.Random(7)
 """One for all contexts: two that begin alike make the same ids within one millisecond."""
 
 
-def context(store: Store) -> Context:
-    return Context(store, SystemClock(), _random, LocalWakeups(lambda _: None))
+def context(store: Store) -> OperationContext:
+    return OperationContext(store, SystemClock(), _random, LocalWakeups(lambda _: None))
 
 
 async def minutely(store: Store, late: Micros = -HOUR, **fields: object) -> Job:

@@ -18,7 +18,7 @@ from timeball.domain.planning import planning
 from timeball.domain.planning.planning_failure import retry_delay
 from timeball.domain.task.task import Shell
 from timeball.domain.workflow.definition import WorkflowTask
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.operation.find import find_scheduled
 from timeball.operation.jobs.pause import pause
 from timeball.operation.runs.explain import explain_job
@@ -49,7 +49,7 @@ class Parts:
     def __init__(self, store: Store) -> None:
         self.store = store
         self.wakeups = LocalWakeups(lambda _: None)
-        self.context = Context(store, system.SystemClock(), random.Random(1), self.wakeups)
+        self.context = OperationContext(store, system.SystemClock(), random.Random(1), self.wakeups)
 
 
 async def due(store: Store, count: int, late: int = 0, **fields: object) -> list[Job]:
@@ -172,7 +172,7 @@ async def test_a_plan_that_cannot_be_written_stops_no_others(store: Store, monke
     bad, *good = await due(store, 20, SECOND)
     commit = store.commit_plans
 
-    async def refuse_one(plans: list[planning.Plan], run_ids: list[list[str]]) -> list[str]:
+    async def refuse_one(plans: list[planning.JobPlan], run_ids: list[list[str]]) -> list[str]:
         if any(each.job.id == bad.id for each in plans):
             raise OverflowError("too large for the store")
         return await commit(plans, run_ids)

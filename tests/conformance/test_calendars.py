@@ -18,7 +18,7 @@ from timeball.domain.planning import planning
 from timeball.domain.run.ledger import Verdict
 from timeball.domain.schedule.calendar import Calendar, NamedCalendar
 from timeball.domain.schedule.closed_times import Closures
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.operation.jobs.pause import pause
 from timeball.operation.jobs.submit import Created, NewJob, Submit
 from timeball.operation.schedules.closed_times import closures_of
@@ -78,7 +78,7 @@ async def test_a_plan_that_was_made_with_another_calendar_changes_nothing(store:
 
 
 async def test_what_was_planned_under_the_old_calendar_is_given_back(store: Store) -> None:
-    context = Context(store, system.SystemClock(), random.Random(1), LocalWakeups(lambda _: None))
+    context = OperationContext(store, system.SystemClock(), random.Random(1), LocalWakeups(lambda _: None))
     old = (await store.put_calendar(named(frozen()))).calendar
     near = store.now() + 5 * SECOND
     sent = recurring(store.now(), next_fire_at=near, calendars=["freeze"])
@@ -103,8 +103,10 @@ async def test_a_freeze_between_loops_that_run(connect: Connect) -> None:
     store = stores[0]
     clock = system.SystemClock()
     wakeups = LocalWakeups(lambda _: None)
-    context = Context(store, clock, random.Random(1), wakeups)
-    planners = [Planner(Context(each, clock, random.Random(at), wakeups), wakeups) for at, each in enumerate(stores)]
+    context = OperationContext(store, clock, random.Random(1), wakeups)
+    planners = [
+        Planner(OperationContext(each, clock, random.Random(at), wakeups), wakeups) for at, each in enumerate(stores)
+    ]
     await put_calendar(context, TENANT, "freeze", frozen())
     submit = Submit(context, lambda _: b"")
     made = [
@@ -215,7 +217,7 @@ async def test_a_calendar_that_cannot_be_read_stops_only_the_jobs_that_refer_to_
 ) -> None:
     """A newer server may have written it: until somebody can read it, its jobs do not fire."""
     wakeups = LocalWakeups(lambda _: None)
-    context = Context(store, system.SystemClock(), random.Random(1), wakeups)
+    context = OperationContext(store, system.SystemClock(), random.Random(1), wakeups)
     for name in ("freeze", "fine"):
         await store.put_calendar(named(frozen(), name))
     now = store.now()

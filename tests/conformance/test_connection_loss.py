@@ -49,7 +49,7 @@ from timeball.domain.retention import day_of
 from timeball.domain.run.lifecycle import Cancelled, Failed, Failure, Lost, Released, Succeeded
 from timeball.domain.task.retry import Retry
 from timeball.domain.task.task import Http
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.operation.jobs.pause import pause, resume
 from timeball.operation.jobs.update import update
 from timeball.operation.runs.cancel import cancel_job
@@ -120,8 +120,8 @@ class Server:
         self.answers.append(_masked(repr(answer)))
 
 
-def context(store: Store) -> Context:
-    return Context(store, system.SystemClock(), random.Random(7), LocalWakeups(lambda _: None))
+def context(store: Store) -> OperationContext:
+    return OperationContext(store, system.SystemClock(), random.Random(7), LocalWakeups(lambda _: None))
 
 
 # --- what is done ---------------------------------------------------------------------------------------------------

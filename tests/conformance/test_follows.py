@@ -22,7 +22,7 @@ from timeball.domain.run.run import Run
 from timeball.domain.run.status import Status
 from timeball.domain.schedule.schedule import Follow, Interval
 from timeball.domain.task.retry import Retry
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.operation.jobs.pause import pause, resume
 from timeball.operation.jobs.submit import Created, NewJob, Submit
 from timeball.operation.jobs.update import update
@@ -43,8 +43,8 @@ _random = random.Random(7)
 """One for all contexts: two that begin alike make the same ids within one millisecond."""
 
 
-def context(store: Store) -> Context:
-    return Context(store, system.SystemClock(), _random, LocalWakeups(lambda _: None))
+def context(store: Store) -> OperationContext:
+    return OperationContext(store, system.SystemClock(), _random, LocalWakeups(lambda _: None))
 
 
 async def followed(store: Store, **fields: Any) -> Job:

@@ -15,7 +15,7 @@ from timeball.domain.planning.forecast import Forecast
 from timeball.domain.run.lifecycle import Failed, Failure
 from timeball.domain.task.retry import Retry
 from timeball.domain.task.task import Shell
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.operation.schedules import forecast as forecasting
 from timeball.ports.store.runs import SlotRequest
 from timeball.ports.store.store import Store
@@ -67,7 +67,7 @@ async def test_a_forecast_keeps_only_what_it_counts_with(store: Store, monkeypat
         return original(jobs, *rest)
 
     monkeypatch.setattr("timeball.operation.schedules.forecast.forecast.forecast_fires", forecast_fires)
-    context = Context(store, system.SystemClock(), random.Random(7), LocalWakeups(lambda _: None))
+    context = OperationContext(store, system.SystemClock(), random.Random(7), LocalWakeups(lambda _: None))
     found = await forecasting.forecast_fires(context, TENANT, now, now + 10 * HOUR, HOUR)
     assert found.forecast.jobs == 5
     assert max(sizes) < 500

@@ -13,7 +13,7 @@ from timeball import system
 from timeball.domain.dispatch.overlap import Overlap
 from timeball.domain.instant import HOUR
 from timeball.domain.job.job import Job, JobState
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.operation.jobs.pause import pause, resume
 from timeball.operation.jobs.update import update
 from timeball.operation.runs import cancel
@@ -52,8 +52,8 @@ _random = random.Random(7)
 """One for all contexts: two that begin alike make the same ids within one millisecond."""
 
 
-def context(store: Store) -> Context:
-    return Context(store, system.SystemClock(), _random, LocalWakeups(lambda _: None))
+def context(store: Store) -> OperationContext:
+    return OperationContext(store, system.SystemClock(), _random, LocalWakeups(lambda _: None))
 
 
 async def crowded(store: Store, **fields: Any) -> Job:

@@ -32,7 +32,7 @@ from timeball.domain.schedule.schedule import CronSchedule, Follow, Interval
 from timeball.domain.task.retry import Retry
 from timeball.domain.task.task import Shell
 from timeball.domain.workflow.definition import Workflow, WorkflowTask
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.operation.jobs.pause import pause
 from timeball.operation.jobs.submit import NewJob, Submit
 from timeball.operation.run_events import MAX_FOLLOWERS
@@ -61,7 +61,7 @@ class House:
         self.followers = ExitStack()
 
     @property
-    def context(self) -> Context:
+    def context(self) -> OperationContext:
         return self.server.context
 
     async def submit(self, submissions: Sequence[Submission]) -> None:

@@ -12,11 +12,11 @@ from tests.support.builders import settlement
 from tests.support.thorough import THOROUGH
 from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND, Micros
 from timeball.domain.job.job import Job
-from timeball.domain.planning.planning import MAX_INSTANTS, MAX_RUNS, Plan
+from timeball.domain.planning.planning import MAX_INSTANTS, MAX_RUNS, JobPlan
 from timeball.domain.run.ledger import Verdict
 from timeball.domain.run.run import Run
 from timeball.domain.schedule.schedule import CronSchedule
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.ports.store.jobs import Submission
 from timeball.ports.store.queries import RunFilter
 from timeball.ports.store.store import Store
@@ -44,7 +44,7 @@ class Still:
     def now(self) -> Micros:
         return self._now
 
-    async def commit_plans(self, plans: Sequence[Plan], run_ids: Any) -> list[str]:
+    async def commit_plans(self, plans: Sequence[JobPlan], run_ids: Any) -> list[str]:
         assert sum(plan.runs for plan in plans) <= MAX_RUNS
         assert sum(plan.instants for plan in plans) <= MAX_INSTANTS
         done = await self._store.commit_plans(plans, run_ids)
@@ -77,7 +77,7 @@ async def test_an_absence_is_worked_off_exactly(store: Store, absence: Micros) -
             )
     await store.submit([Submission(job, ()) for job in jobs.values()])
     wakeups = LocalWakeups(lambda _: None)
-    planner = Planner(Context(still, SystemClock(), random.Random(1), wakeups), wakeups)  # type: ignore[arg-type]
+    planner = Planner(OperationContext(still, SystemClock(), random.Random(1), wakeups), wakeups)  # type: ignore[arg-type]
     while len(still.reached) < len(jobs) or min(still.reached.values()) <= now:
         await planner.turn()
     for (expression, rule), job in jobs.items():

@@ -12,7 +12,7 @@ from timeball.domain import ids
 from timeball.domain.dispatch.overlap import QUEUE_DEPTH, Overlap
 from timeball.domain.instant import HOUR, MILLISECOND, SECOND
 from timeball.domain.job.job import Job
-from timeball.domain.planning.planning import Fire, Plan, Span, plan
+from timeball.domain.planning.planning import JobPlan, PlannedFire, Span, plan
 from timeball.domain.run.ledger import Origin, Verdict
 from timeball.domain.run.lifecycle import Failed, Failure
 from timeball.domain.run.run import Run
@@ -59,15 +59,15 @@ async def submitted(store: Store, late: int, **fields: object) -> Job:
     return sent.job
 
 
-async def write(store: Store, job: Job, *steps: Fire | Span, next_fire_at: int | None = FAR) -> bool:
+async def write(store: Store, job: Job, *steps: PlannedFire | Span, next_fire_at: int | None = FAR) -> bool:
     """Commit a hand-made plan for the job as it is."""
     now = await current(store, job)
-    made = Plan(now, steps, next_fire_at, next_fire_at)
+    made = JobPlan(now, steps, next_fire_at, next_fire_at)
     return bool(await store.commit_plans([made], [[ids.run(store.now(), bits) for _ in steps]]))
 
 
-def fire(at: int) -> Fire:
-    return Fire(at, Origin.SCHEDULE, at)
+def fire(at: int) -> PlannedFire:
+    return PlannedFire(at, Origin.SCHEDULE, at)
 
 
 async def test_due_jobs_come_longest_overdue_first_and_none_is_too_old(store: Store) -> None:
@@ -121,9 +121,9 @@ async def test_a_plan_made_from_another_state_writes_nothing(store: Store) -> No
     made = plan(job, store.now())
     fresh = [[ids.run(store.now(), bits) for _ in made.steps] for _ in range(4)]
     stale = [
-        Plan(job.with_(version=2), made.steps, made.next_fire_at, made.plan_at),
-        Plan(job.with_(next_fire_at=None), made.steps, made.next_fire_at, made.plan_at),
-        Plan(job.with_(id="j_other"), made.steps, made.next_fire_at, made.plan_at),
+        JobPlan(job.with_(version=2), made.steps, made.next_fire_at, made.plan_at),
+        JobPlan(job.with_(next_fire_at=None), made.steps, made.next_fire_at, made.plan_at),
+        JobPlan(job.with_(id="j_other"), made.steps, made.next_fire_at, made.plan_at),
         made,
     ]
     assert await store.commit_plans(stale, fresh) == [job.id]

@@ -133,7 +133,7 @@ async def test_one_that_was_not_started_or_is_to_be_cancelled_is_left_alone(hous
 
 async def test_a_run_makes_room_three_times_at_most(house: House) -> None:
     low = await house.busy()
-    for number in range(1, preemption.MOST + 1):
+    for number in range(1, preemption.MAX_PREEMPTIONS + 1):
         await house.submit(priority="high")
         assert await house.orders() == [("w_1", low.token, number)]
         await house.say(low, "paused", number)

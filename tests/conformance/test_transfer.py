@@ -27,7 +27,7 @@ from timeball.domain.task.retry import Retry
 from timeball.ports.store.queries import RunFilter
 from timeball.ports.store.runs import Claim, SlotRequest
 from timeball.ports.store.store import Store
-from timeball.ports.store_transfer import Progress, TransferResult
+from timeball.ports.store_transfer import TransferProgress, TransferResult
 from timeball.ports.worker_protocol import LOCAL_KEY
 from timeball.stores.postgres.store import PostgresStore
 from timeball.stores.sql.maintenance.clock import MAX_LEASE
@@ -35,7 +35,7 @@ from timeball.stores.sql.migrate import Migration, known
 from timeball.stores.sqlite.store import SqliteStore
 from timeball.stores.transfer import target as targets
 from timeball.stores.transfer.source import Source
-from timeball.stores.transfer.target import Target, shown
+from timeball.stores.transfer.target import TransferTarget, shown
 from timeball.stores.transfer.transfer import StoreTransfer
 
 NOT_MOVED = {"migrations", "meta"}
@@ -59,7 +59,7 @@ def mover(path: Path, dsn: str) -> StoreTransfer:
     return StoreTransfer(path, dsn, system.wall, system.monotonic, system.dice())
 
 
-def say_nothing(_: Progress) -> None:
+def say_nothing(_: TransferProgress) -> None:
     pass
 
 
@@ -247,7 +247,7 @@ async def test_large_tables_go_in_batches_and_each_is_told(
     connection.executemany("INSERT INTO logs VALUES (?, ?, ?, ?, ?, ?)", rows)
     connection.commit()
     connection.close()
-    told: list[Progress] = []
+    told: list[TransferProgress] = []
     await mover.move(told.append)
     assert [(each.rows, each.of) for each in told if each.doing == "logs"] == [
         (0, 250),
@@ -396,13 +396,13 @@ async def test_the_new_clock_is_waited_for_if_it_is_a_little_behind(
     connection = sqlite3.connect(path)
     (mark,) = connection.execute("SELECT value FROM meta WHERE name = 'clock'").fetchone()
     connection.close()
-    told: list[Progress] = []
+    told: list[TransferProgress] = []
 
-    async def now(self: Target) -> int:
+    async def now(self: TransferTarget) -> int:
         waited = any("clock" in each.doing for each in told)
         return mark + waited - 5_000 * (not waited)
 
-    monkeypatch.setattr(Target, "now", now)
+    monkeypatch.setattr(TransferTarget, "now", now)
     await mover.move(told.append)
     assert [each.doing for each in told if "clock" in each.doing] == ["waiting 5 ms for PostgreSQL's clock"]
 
@@ -489,7 +489,7 @@ async def test_nobody_writes_to_the_old_store_meanwhile(path: Path, mover: Store
     await make_store(path)
     refused: list[str] = []
 
-    def intrude(_: Progress) -> None:
+    def intrude(_: TransferProgress) -> None:
         intruder = sqlite3.connect(path, timeout=0)
         try:
             intruder.execute("DELETE FROM jobs")
@@ -525,7 +525,7 @@ async def test_a_server_that_starts_meanwhile_waits_until_everything_is_there(
         async with on_postgres(dsn) as store:
             return len((await store.list_runs(RunFilter(tenant=TENANT), None, 10)).items)
 
-    def begin(_: Progress) -> None:
+    def begin(_: TransferProgress) -> None:
         if not starting:
             starting.append(asyncio.get_running_loop().create_task(start()))
 
@@ -546,8 +546,8 @@ async def test_an_interrupted_move_leaves_nothing_and_can_be_started_anew(
     await make_store(path)
     filled = fill(path)
 
-    def interrupt_at(doing: str) -> Callable[[Progress], None]:
-        def report(progress: Progress) -> None:
+    def interrupt_at(doing: str) -> Callable[[TransferProgress], None]:
+        def report(progress: TransferProgress) -> None:
             if progress.doing == doing and progress.rows == (progress.of or 0):
                 raise Interruption
 
@@ -569,7 +569,7 @@ async def test_a_database_that_goes_away_in_the_middle_changes_nothing(
     fill(path)
     ended = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'timeball migrate'"
 
-    def cut(progress: Progress) -> None:
+    def cut(progress: TransferProgress) -> None:
         if progress.doing == "logs":
             postgres.execute(f"{ended} AND datname = '{urlsplit(dsn).path.removeprefix('/')}'")
 
@@ -586,15 +586,15 @@ async def test_a_commit_without_an_answer_leaves_two_closed_doors_and_one_way_on
 ) -> None:
     async with on_sqlite(path) as store:
         await store.submit([one_shot(store.now())])
-    commit = Target.commit
+    commit = TransferTarget.commit
 
-    async def without_answer(self: Target) -> None:
+    async def without_answer(self: TransferTarget) -> None:
         if arrived:
             await commit(self)
         raise ConnectionResetError("connection reset by peer")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Target, "commit", without_answer)
+        patched.setattr(TransferTarget, "commit", without_answer)
         with pytest.raises(Unavailable, match="Run the same command again"):
             await mover.move(say_nothing)
     with pytest.raises(Conflict, match=f"not known here whether all data arrived.*--to '{re.escape(shown(dsn))}'"):
@@ -613,11 +613,11 @@ async def test_an_unfinished_move_is_not_finished_somewhere_else(
 ) -> None:
     await make_store(path)
 
-    async def without_answer(self: Target) -> None:
+    async def without_answer(self: TransferTarget) -> None:
         raise ConnectionResetError
 
     with monkeypatch.context() as patched:
-        patched.setattr(Target, "commit", without_answer)
+        patched.setattr(TransferTarget, "commit", without_answer)
         with pytest.raises(Unavailable):
             await mover.move(say_nothing)
     elsewhere = StoreTransfer(

@@ -22,7 +22,7 @@ from timeball.domain.run.lifecycle import Failed, Failure, Lost, Succeeded
 from timeball.domain.schedule.schedule import Date, Interval
 from timeball.domain.task.retry import NonRetryable, Retry
 from timeball.domain.task.task import Http, Python, Shell, host_of
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.operation.jobs.pause import pause
 from timeball.operation.jobs.submit import Created, NewJob, Submit
 from timeball.operation.runs.cancel import cancel_job
@@ -47,7 +47,7 @@ class Scene:
     def __init__(self, store: Store, tamper: Tamper) -> None:
         self.store = store
         self.tamper = tamper
-        self.context = Context(store, system.SystemClock(), random.Random(1), LocalWakeups(lambda _: None))
+        self.context = OperationContext(store, system.SystemClock(), random.Random(1), LocalWakeups(lambda _: None))
 
     async def submit(self, **fields: Any) -> str:
         """A job by way of the operation; its id."""

@@ -19,7 +19,7 @@ from timeball.domain.planning import planning
 from timeball.domain.schedule.schedule import CronSchedule, Schedule, Window
 from timeball.domain.schedule.window_slots import minute_of
 from timeball.domain.task.task import Shell
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.operation.jobs.pause import pause, resume
 from timeball.operation.jobs.submit import Created, NewJob, Submit
 from timeball.operation.jobs.update import update
@@ -34,8 +34,8 @@ NIGHT: Window = msgspec.convert({"type": "window", "from": "01:00", "to": "05:00
 LATER: Window = msgspec.convert({"type": "window", "from": "22:00", "to": "02:00", "timezone": "Asia/Tokyo"}, Schedule)
 
 
-def context_of(store: Store) -> Context:
-    return Context(store, system.SystemClock(), system.dice(), LocalWakeups(lambda _: None))
+def context_of(store: Store) -> OperationContext:
+    return OperationContext(store, system.SystemClock(), system.dice(), LocalWakeups(lambda _: None))
 
 
 async def create(store: Store, windows: Sequence[Any], **rest: Any) -> list[Job]:

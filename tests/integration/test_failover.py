@@ -22,7 +22,7 @@ from timeball.domain.run.lifecycle import Outcome, Succeeded
 from timeball.domain.schedule.schedule import Interval
 from timeball.domain.task.task import Http
 from timeball.operation.jobs.submit import Created, NewJob, Submit
-from timeball.ports.executor import Attempt
+from timeball.ports.executor import ExecutorAttempt
 from timeball.ports.store.jobs import JobFilter
 from timeball.ports.worker_protocol import RegisterWorker
 from timeball.server.server import Server
@@ -43,7 +43,7 @@ class Witness:
     def __init__(self) -> None:
         self.attempts: Counter[tuple[str, int]] = Counter()
 
-    async def execute(self, attempt: Attempt, *_: object) -> Outcome:
+    async def execute(self, attempt: ExecutorAttempt, *_: object) -> Outcome:
         self.attempts[attempt.run_id, attempt.attempt] += 1
         return Succeeded(Raw(b"null"))
 

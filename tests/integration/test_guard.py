@@ -18,7 +18,7 @@ from tests.unit.executing import RecordedAttempt
 from timeball.domain.run.lifecycle import Failed, Succeeded
 from timeball.domain.task.task import Shell
 from timeball.executors.guard import guard as guard_module
-from timeball.executors.guard.guard import Child, ProcessGuard, Refused
+from timeball.executors.guard.guard import Child, ProcessGuard, StartRefused
 from timeball.executors.process.process import Processes
 from timeball.executors.shell import ShellExecutor
 from timeball.system import monotonic
@@ -219,7 +219,7 @@ async def test_a_job_that_hangs_before_its_program_begins_holds_up_nobody(monkey
         async with asyncio.timeout(10):
             assert await after.exited == 0
             assert await told.exited == signal.SIGTERM
-            with pytest.raises(Refused):
+            with pytest.raises(StartRefused):
                 await refused.exited
             assert before.pid is not None
             assert (hanging.pid, hanging.exited.done(), before.exited.done()) == (None, False, False)

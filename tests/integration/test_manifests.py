@@ -15,7 +15,7 @@ from tests.support.api import ADMIN
 from tests.support.live_server import LiveServer
 from timeball import Client
 from timeball.cli.root import timeball
-from timeball.client.http_sync import HttpTransport, Incoming, Interrupted, Outgoing
+from timeball.client.http_sync import AnswerInterrupted, HttpTransport, Incoming, Outgoing
 
 CRONTAB = Path(__file__).parents[1] / "support" / "crontab.txt"
 
@@ -48,7 +48,7 @@ class Recorder(HttpTransport):
         answer = super().send(server, outgoing, timeout)
         if self.lose and outgoing.method == self.lose[0]:
             self.lose.pop(0)
-            raise Interrupted("lost")
+            raise AnswerInterrupted("lost")
         return answer
 
     @property

@@ -11,7 +11,7 @@ import pytest
 from tests.support.still import START, World
 from tests.support.thorough import THOROUGH
 from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND, Micros
-from timeball.domain.planning.planning import MAX_INSTANTS, MAX_RUNS, Plan
+from timeball.domain.planning.planning import MAX_INSTANTS, MAX_RUNS, JobPlan
 from timeball.domain.run.ledger import Verdict
 from timeball.domain.run.status import Status
 from timeball.domain.schedule.schedule import CronSchedule, Interval
@@ -42,7 +42,7 @@ class Bounds:
         self._commit = world.store.commit_plans
         world.store.commit_plans = self  # type: ignore[method-assign, assignment]
 
-    async def __call__(self, plans: Sequence[Plan], run_ids: Any) -> list[str]:
+    async def __call__(self, plans: Sequence[JobPlan], run_ids: Any) -> list[str]:
         self.calls += 1
         assert sum(plan.runs for plan in plans) <= MAX_RUNS
         assert sum(plan.instants for plan in plans) <= MAX_INSTANTS

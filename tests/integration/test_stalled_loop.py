@@ -19,7 +19,7 @@ from timeball.domain.run.lifecycle import Outcome, Succeeded
 from timeball.executors.guard.guard import ProcessGuard
 from timeball.executors.process.process import Processes
 from timeball.executors.shell import ShellExecutor
-from timeball.ports.executor import Attempt
+from timeball.ports.executor import ExecutorAttempt
 from timeball.ports.worker_protocol import Beat, RegisterWorker, SessionLost
 from timeball.system import SystemClock, dice
 from timeball.worker.worker import Worker
@@ -36,7 +36,7 @@ class Blocking:
 
     kind = "python"
 
-    def execute(self, attempt: Attempt) -> Awaitable[Outcome]:
+    def execute(self, attempt: ExecutorAttempt) -> Awaitable[Outcome]:
         return self._block()
 
     async def _block(self) -> Outcome:

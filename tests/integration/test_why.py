@@ -11,7 +11,7 @@ from tests.support.api import OTHER, Api, FakeWorker, running_api
 from tests.support.still import START, World
 from timeball.domain.instant import HOUR, MINUTE, SECOND
 from timeball.domain.schedule.schedule import CronSchedule, Interval
-from timeball.ports.store.workers import Worker
+from timeball.ports.store.workers import WorkerRecord
 
 GPU = {"runsOn": ["gpu"], "resources": {"cpu": 4}}
 
@@ -98,7 +98,7 @@ async def test_a_job_that_nobody_can_run_is_accepted_with_a_warning(api: Api) ->
     batch = await api("POST", "/v1/jobs:batch", json=[{"task": {"kind": "shell", "command": "x"}, **GPU}] * 2)
     assert [item["warnings"] for item in batch.json()["items"]] == [created["warnings"]] * 2
     now = api.server.context.store.now()
-    able = Worker(
+    able = WorkerRecord(
         session="w_gpu", key=None, name="g", slots=1, labels=["gpu"], tasks=[], version="", started_at=now, seen_at=now,
         lease_until=now,
     )  # fmt: skip

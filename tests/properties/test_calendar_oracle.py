@@ -16,7 +16,7 @@ from timeball.domain import duration
 from timeball.domain.instant import HOUR, MINUTE, SECOND, Micros, render
 from timeball.domain.job.job import Job, JobSpec, JobState
 from timeball.domain.planning import planning
-from timeball.domain.planning.planning import Fire, Span
+from timeball.domain.planning.planning import PlannedFire, Span
 from timeball.domain.run.ledger import Verdict
 from timeball.domain.schedule import cron, zone
 from timeball.domain.schedule.calendar import Calendar, NamedCalendar
@@ -267,7 +267,7 @@ def test_every_instant_is_a_run_outside_of_closures_or_part_of_a_row(
             assert plan.steps or plan.plan_at is None or plan.plan_at > now, "every step gets somewhere"
             for step in plan.steps:
                 match step:
-                    case Fire(at):
+                    case PlannedFire(at):
                         runs.append(at)
                     case Span(_, last, count, Verdict.SKIPPED, reason):
                         assert "excluded by calendar 'c0'" in reason

@@ -12,7 +12,7 @@ from timeball.domain.dispatch.overlap import Overlap
 from timeball.domain.job.job import OF_TASKS, JobSpec, decode_spec
 from timeball.jobspec import job_reader, spec_view
 from timeball.manifests import diff, files, parse, writer
-from timeball.manifests.diff import Known
+from timeball.manifests.diff import KnownJob
 from timeball.slices import at_once
 
 CASES = 1_000 if THOROUGH else 80
@@ -139,7 +139,7 @@ def specs(draw: st.DrawFn, name: str | None = None) -> JobSpec:
     return decode_spec(msgspec.json.encode(job))
 
 
-def as_known(spec: JobSpec) -> Known:
+def as_known(spec: JobSpec) -> KnownJob:
     """As it comes back from the API."""
     shown = spec_view.spec_document(spec)
     return diff.known({**shown, "jobId": "j_1", "version": 1, "status": "scheduled"})

@@ -14,7 +14,7 @@ from timeball.domain.errors import InvalidSchedule
 from timeball.domain.instant import HOUR, MINUTE, SECOND, Micros, render
 from timeball.domain.job.job import Job, JobSpec, JobState
 from timeball.domain.planning import planning
-from timeball.domain.planning.planning import Fire, Span
+from timeball.domain.planning.planning import PlannedFire, Span
 from timeball.domain.run.ledger import Origin, Verdict
 from timeball.domain.schedule.schedule import CronSchedule, Interval
 from timeball.domain.task.task import Shell
@@ -94,7 +94,7 @@ def stories(draw: st.DrawFn) -> Story:
 # --- what happens -----------------------------------------------------------------------------------------------------
 
 
-def told(story: Story) -> tuple[Job, list[Fire | Span]] | None:
+def told(story: Story) -> tuple[Job, list[PlannedFire | Span]] | None:
     """What the planner makes of it; None: the job is refused."""
     spec = story.spec
     job = Job(
@@ -114,7 +114,7 @@ def told(story: Story) -> tuple[Job, list[Fire | Span]] | None:
     except InvalidSchedule:
         return None
     job = job.with_(next_fire_at=first, plan_at=first - HORIZON)
-    steps: list[Fire | Span] = []
+    steps: list[PlannedFire | Span] = []
     for came, went in story.present:
         now = came
         while job.plan_at is not None and job.plan_at <= went:
@@ -206,11 +206,11 @@ def _fate_of_late(spec: JobSpec, at: Micros, now: Micros, everything: list[Micro
 # --- the comparison ---------------------------------------------------------------------------------------------------
 
 
-def unfolded(steps: list[Fire | Span], everything: list[Micros]) -> list[tuple[Micros, str]]:
+def unfolded(steps: list[PlannedFire | Span], everything: list[Micros]) -> list[tuple[Micros, str]]:
     """Steps instant by instant."""
     fates: list[tuple[Micros, str]] = []
     for step in steps:
-        if isinstance(step, Fire):
+        if isinstance(step, PlannedFire):
             fates.append((step.fire_time, "caught up" if step.origin is Origin.CATCH_UP else "on schedule"))
             continue
         inside = [at for at in everything if step.first <= at <= step.last]
@@ -230,7 +230,7 @@ def test_every_instant_meets_the_fate_that_the_rules_foretell(story: Story) -> N
         return
     job, steps = happened
     assert unfolded(steps, everything) == foretold(story)
-    assert job.fired == sum(isinstance(step, Fire) for step in steps)
+    assert job.fired == sum(isinstance(step, PlannedFire) for step in steps)
     if story.spec.max_runs is not None:
         assert job.fired <= story.spec.max_runs
     if job.next_fire_at is not None:

@@ -16,7 +16,7 @@ from timeball.domain.run.run import Run
 from timeball.domain.run.status import Status
 from timeball.domain.task.task import Http
 from timeball.ports.store.runs import Claim, Settled, Settlement
-from timeball.ports.store.workers import Worker
+from timeball.ports.store.workers import WorkerRecord
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -93,7 +93,7 @@ class Inspector:
     def __init__(self, world: World) -> None:
         self._world = world
         self.permits: dict[int, Permit] = {}
-        self.offers: dict[str, Worker] = {}
+        self.offers: dict[str, WorkerRecord] = {}
         self.hosts: dict[str, Host] = defaultdict(Host)
         self.specs: dict[int, JobSpec] = {}
         """Of all claims there ever were, by token."""
@@ -103,7 +103,7 @@ class Inspector:
         self._unkept: set[tuple[str, str]] = set()
         """Runs, and workers that could be kept free for them, since the last claim; it may not have looked at them."""
 
-    def registered(self, worker: Worker) -> None:
+    def registered(self, worker: WorkerRecord) -> None:
         self.offers[worker.session] = worker
 
     def claimed(self, claims: list[Claim], asking: set[str], now: Micros) -> None:
@@ -299,7 +299,7 @@ def _is_plain(spec: JobSpec) -> bool:
     return spec.profile is None and not spec.gated
 
 
-def _could_run(worker: Worker, spec: JobSpec) -> bool:
+def _could_run(worker: WorkerRecord, spec: JobSpec) -> bool:
     resources = spec.resources
     if not set(spec.runs_on) <= set(worker.labels) or (worker.dedicated and not spec.runs_on):
         return False

@@ -24,7 +24,7 @@ from timeball.domain.run import circuit_breaker, lifecycle
 from timeball.domain.run.run import NewRun
 from timeball.domain.run.status import Status
 from timeball.domain.workflow import progress
-from timeball.domain.workflow.progress import Step, TaskState
+from timeball.domain.workflow.progress import TaskState, WorkflowStep
 from timeball.ports.store.jobs import Accepted
 from timeball.ports.store.runs import Settled, Settlement
 from timeball.ports.worker_protocol import PollResponse
@@ -478,7 +478,7 @@ def _parallelism_ignored(world: World) -> Patches:
     """All fires of a backfill become runs at once."""
     real = backfill.next_fires
 
-    def at_once(asked: Backfill, job: Job, alive: int, ahead: backfill.Ahead | None = None) -> Any:
+    def at_once(asked: Backfill, job: Job, alive: int, ahead: backfill.BackfillFires | None = None) -> Any:
         return real(structs.replace(asked, parallelism=backfill.MAX_RUNS), job, 0, ahead)
 
     return [mock.patch.object(backfill, "next_fires", at_once)]
@@ -489,7 +489,7 @@ def _woven_twice(world: World) -> Patches:
     real = advance.standing
     forgotten: set[tuple[str, int, int]] = set()
 
-    def standing(flow_id: str, step: Step) -> Any:
+    def standing(flow_id: str, step: WorkflowStep) -> Any:
         key = (flow_id, *step.key)
         if step.state is TaskState.RUNNING and step.run_id is not None and key not in forgotten:
             forgotten.add(key)
@@ -504,7 +504,7 @@ def _first_parent_suffices(world: World) -> Patches:
     """A task of a workflow begins when the first of those that it needs has ended."""
     real = progress.tell
 
-    def tell(ended: Step, child: Step) -> None:
+    def tell(ended: WorkflowStep, child: WorkflowStep) -> None:
         child.waits = min(child.waits, 1)
         if child.state is TaskState.WAITING:
             real(ended, child)
@@ -590,7 +590,7 @@ def _owed_forgotten(world: World) -> Patches:
     """What a closed calendar excluded is not owed any more once it is written down."""
     real = planning.plan
 
-    def plan(*args: Any, **named: Any) -> planning.Plan:
+    def plan(*args: Any, **named: Any) -> planning.JobPlan:
         found = real(*args, **named)
         if found.owed is None:
             return found

@@ -14,7 +14,7 @@ from tests.simulation.node import Node
 from tests.simulation.records import Witness
 from timeball.domain.instant import SECOND
 from timeball.domain.run.lifecycle import Failed, Failure, Outcome, Succeeded
-from timeball.ports.executor import Attempt, OutOfResources
+from timeball.ports.executor import ExecutorAttempt, OutOfResources
 from timeball.worker.attempts import SHORTAGE_PAUSE, STARTED_AFTER
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class SimulatedExecutor:
         self._node = node
         self._guard = guard
 
-    async def execute(self, attempt: Attempt) -> Outcome:
+    async def execute(self, attempt: ExecutorAttempt) -> Outcome:
         world, parameters = self._world, attempt.spec.parameters
         if self._guard.lapsed:
             return Failed(Failure(kind="worker", message="the guard starts nothing after its deadline"))

@@ -13,7 +13,7 @@ from tests.support.migrated import sqlite_store
 from timeball import system
 from timeball.api.app import create_app
 from timeball.api.asgi import Application
-from timeball.operation.storage.large_values import LargeValueStore, Place
+from timeball.operation.storage.large_values import LargeValueStore, ValuePlace
 from timeball.operation.storage.search_archive import Archive
 from timeball.ports.clock import Dice
 from timeball.ports.object_store import Objects
@@ -66,7 +66,7 @@ async def serving(
     await store.open()
     clock = system.SystemClock()
     large_value_store = (
-        None if objects is None else LargeValueStore(Place(objects, store, await store.number(1), clock))
+        None if objects is None else LargeValueStore(ValuePlace(objects, store, await store.number(1), clock))
     )
     server = Server(store, clock, dice or system.dice(), archive=archive, large_value_store=large_value_store)
     await add_keys(store)

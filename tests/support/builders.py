@@ -19,7 +19,7 @@ from timeball.domain.task.task import Shell
 from timeball.ports.store.jobs import Submission
 from timeball.ports.store.runs import Claim, Settlement
 from timeball.ports.store.store import Store
-from timeball.ports.store.workers import Worker
+from timeball.ports.store.workers import WorkerRecord
 from timeball.ports.worker_protocol import LOCAL_KEY
 
 TENANT = "default"
@@ -84,7 +84,7 @@ def recurring(now: Micros, *, seconds: int = 10, next_fire_at: Micros | None = N
     return Submission(made, ())
 
 
-def worker(session: str = "w_1", **fields: Any) -> Worker:
+def worker(session: str = "w_1", **fields: Any) -> WorkerRecord:
     values = {
         "session": session,
         "key": LOCAL_KEY,
@@ -97,7 +97,7 @@ def worker(session: str = "w_1", **fields: Any) -> Worker:
         "seen_at": 0,
         "lease_until": 0,
     }
-    return Worker(**{**values, **fields})
+    return WorkerRecord(**{**values, **fields})
 
 
 def settlement(claim: Claim, outcome: Outcome | None = None, *, at: Micros | None = None, **fields: Any) -> Settlement:

@@ -12,13 +12,13 @@ from timeball.domain.run.lifecycle import Succeeded
 from timeball.domain.run.run import Run
 from timeball.domain.run.status import Status
 from timeball.domain.task.task import Shell
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.operation.jobs.submit import Created, NewJob, Submit
 from timeball.operation.jobs.update import update
 from timeball.operation.runs.run_now import run_now
 from timeball.ports.store.queries import RunFilter
 from timeball.ports.store.runs import Settlement, SlotRequest
-from timeball.ports.store.workers import Worker
+from timeball.ports.store.workers import WorkerRecord
 from timeball.server.loops.planner import Planner
 from timeball.server.wakeups import LocalWakeups
 from timeball.stores.sqlite.store import SqliteStore
@@ -34,7 +34,7 @@ class World:
         self._workers = 0
         self.store = SqliteStore(":memory:", wall=self.monotonic, monotonic=self.monotonic, inline=True)
         self.wakeups = LocalWakeups(lambda _: None)
-        self.context = Context(self.store, self, random.Random(1), self.wakeups)
+        self.context = OperationContext(self.store, self, random.Random(1), self.wakeups)
         self.planner = Planner(self.context, self.wakeups)
 
     def monotonic(self) -> Micros:
@@ -71,7 +71,7 @@ class World:
         """The session of a new worker."""
         now = self.store.now()
         self._workers += 1
-        worker = Worker(
+        worker = WorkerRecord(
             session=f"w_{self._workers}", key=None, name="w", slots=9, labels=[], tasks=[], version="", started_at=now,
             seen_at=now, lease_until=now,
         )  # fmt: skip

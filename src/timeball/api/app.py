@@ -26,7 +26,7 @@ from timeball.api.routes.workflows import workflow_runs, workflows
 from timeball.api.routing import Answer, Call, Headers, Permission, Request, Route, Services
 from timeball.domain.errors import NotFound, Unavailable
 from timeball.jobspec import json_input
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.operation.jobs.submit import Submit
 from timeball.ports.readiness import Readiness
 from timeball.ports.worker_protocol import KeyedWorkerProtocol
@@ -61,7 +61,7 @@ MAX_REMEMBERED: Final = 1_000
 
 
 def create_app(
-    context: Context,
+    context: OperationContext,
     dispatch: KeyedWorkerProtocol,
     *,
     ready: Callable[[], Awaitable[Readiness]],

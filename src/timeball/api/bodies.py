@@ -22,7 +22,9 @@ class PreviewBody(Struct, frozen=True, rename="camel", forbid_unknown_fields=Tru
     """A schedule to preview before it is saved."""
 
     schedule: Schedule
-    count: Annotated[int, Meta(ge=1, le=preview.MOST, description="How many fires.")] = preview.DEFAULT_COUNT
+    count: Annotated[int, Meta(ge=1, le=preview.MAX_PREVIEW_COUNT, description="How many fires.")] = (
+        preview.DEFAULT_COUNT
+    )
     after: Annotated[str, Meta(max_length=64, description="RFC 3339 with an offset. Default: now.")] | None = None
     """The instant at which the schedule is assumed to begin."""
     name: Annotated[str, Meta(max_length=200, description="The name of the job. It determines the values of `H`.")] = ""
@@ -40,7 +42,7 @@ class CronPreviewBody(Struct, frozen=True, rename="camel", forbid_unknown_fields
     timezone: Annotated[str, Meta(max_length=64)] = "UTC"
     dst_gap: Literal["run", "skip"] = "run"
     dst_overlap: Literal["first", "both"] = "first"
-    count: Annotated[int, Meta(ge=1, le=preview.MOST)] = preview.DEFAULT_COUNT
+    count: Annotated[int, Meta(ge=1, le=preview.MAX_PREVIEW_COUNT)] = preview.DEFAULT_COUNT
     after: Annotated[str, Meta(max_length=64)] | None = None
     name: Annotated[str, Meta(max_length=200)] = ""
     calendars: Annotated[list[CalendarName], Meta(max_length=MAX_CALENDARS)] = []

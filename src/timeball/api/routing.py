@@ -17,7 +17,7 @@ from timeball.api.asgi import Receive
 from timeball.domain import ids
 from timeball.domain.errors import NotFound
 from timeball.jobspec.json_input import MAX_BODY
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.operation.jobs.submit import Submit
 from timeball.ports.readiness import Readiness
 from timeball.ports.store.registry import Key
@@ -52,7 +52,7 @@ class Answer(Struct, frozen=True):
 class Services:
     """The services that handlers use."""
 
-    context: Context
+    context: OperationContext
     dispatch: KeyedWorkerProtocol
     submit: Submit
     ready: Callable[[], Awaitable[Readiness]]
@@ -65,7 +65,7 @@ class Services:
     """Returns True when the server is stopping. Long answers then end."""
 
 
-class Client(Protocol):
+class UnknownCaller(Protocol):
     """A connection on which no valid API key was seen yet."""
 
     def admit(self) -> None:
@@ -94,7 +94,7 @@ class Request(Struct, frozen=True, kw_only=True):
     body: bytes | None = None
     """None: the body was not received yet."""
     receive: Receive
-    client: Client | None = None
+    client: UnknownCaller | None = None
     """The connection of the request, as long as no valid key was seen on it."""
 
 
@@ -125,7 +125,7 @@ class Call(Struct, frozen=True):
         return self.key.tenant
 
     @property
-    def context(self) -> Context:
+    def context(self) -> OperationContext:
         return self.services.context
 
     @property

@@ -22,7 +22,7 @@ from timeball.bootstrap.process import StopSignals
 from timeball.bootstrap.tls import Certificate
 from timeball.config import ServerConfig, remember
 from timeball.domain.errors import Conflict
-from timeball.operation.storage.large_values import LargeValueStore, Place
+from timeball.operation.storage.large_values import LargeValueStore, ValuePlace
 from timeball.operation.storage.search_archive import Archive
 from timeball.ports.store.store import Store
 from timeball.server.loops.archiver import DayArchiver
@@ -134,7 +134,7 @@ async def _large_value_store(config: ServerConfig, store: Store) -> LargeValueSt
     from timeball.object_stores.bucket import Unopened
 
     number = await store.number(system.dice().getrandbits(62))
-    return LargeValueStore(Place(Unopened(config.objects), store, number, system.SystemClock()))
+    return LargeValueStore(ValuePlace(Unopened(config.objects), store, number, system.SystemClock()))
 
 
 async def _archive(

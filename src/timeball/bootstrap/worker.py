@@ -28,7 +28,7 @@ from timeball.executors.python.executor import PythonExecutor
 from timeball.executors.python.process import PythonProcesses
 from timeball.executors.script import ScriptExecutor
 from timeball.executors.shell import ShellExecutor
-from timeball.ports.executor import Attempt, Executor
+from timeball.ports.executor import Executor, ExecutorAttempt
 from timeball.ports.worker_protocol import MAX_FUNCTIONS, RegisterWorker, WorkerProtocol
 from timeball.worker.worker import Worker
 
@@ -107,7 +107,7 @@ def _http() -> Closable:
     return HttpExecutor()
 
 
-def _leave_threads(python: PythonExecutor, attempts: Sequence[Attempt]) -> None:
+def _leave_threads(python: PythonExecutor, attempts: Sequence[ExecutorAttempt]) -> None:
     """End the process if attempts still execute in threads after their session was lost. Other workers are about to
     execute these runs again, and only the end of the process ends a thread.
 

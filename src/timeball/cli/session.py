@@ -17,7 +17,7 @@ from timeball.domain.ids import is_id
 if TYPE_CHECKING:
     from timeball.client.client import Client
     from timeball.client.models.job import Job
-    from timeball.client.requests.request import Request
+    from timeball.client.requests.request import ApiRequest
     from timeball.config import ClientConfig
 
 R = TypeVar("R")
@@ -54,7 +54,7 @@ class CliSession:
 
         return Client(**self._flags, retries=2, transport=make_transport())
 
-    def ask(self, request: Request[T], *, wait: bool = False) -> T | None:
+    def ask(self, request: ApiRequest[T], *, wait: bool = False) -> T | None:
         """Send a request and return the answer for output. With `-o json`, print the answer of the API and return None,
         unless the command will `wait` for the run and print that instead."""
         from timeball.client import exchange

@@ -11,7 +11,7 @@ from typing import Self, TypeVar
 from timeball.client import exchange
 from timeball.client.exchange import Destination, Sending
 from timeball.client.http_async import AiohttpTransport, AsyncTransport
-from timeball.client.http_sync import Incoming, Interrupted, Unreachable
+from timeball.client.http_sync import AnswerInterrupted, Incoming, Unreachable
 from timeball.client.methods.backfills import AsyncBackfillMethods
 from timeball.client.methods.dead_letters import AsyncDeadLetterMethods
 from timeball.client.methods.jobs import AsyncJobMethods
@@ -21,7 +21,7 @@ from timeball.client.methods.runs import AsyncRunMethods
 from timeball.client.methods.schedules import AsyncScheduleMethods
 from timeball.client.methods.workers import AsyncWorkerMethods
 from timeball.client.methods.workflows import AsyncWorkflowMethods
-from timeball.client.requests.request import Page, Request
+from timeball.client.requests.request import ApiRequest, ListPart
 
 T = TypeVar("T")
 
@@ -83,13 +83,13 @@ class AsyncClient(
 
     # --- sending --------------------------------------------------------------------------------------------------
 
-    async def send(self, request: Request[T]) -> bytes:
+    async def send(self, request: ApiRequest[T]) -> bytes:
         """Send a request and return the body of the answer. Raise the error if the server refuses the request."""
         sending = Sending(request, self._destination, self._retries)
         while True:
             try:
                 incoming = await self._transport.send(sending.server, sending.outgoing, self._timeout)
-            except (Unreachable, Interrupted) as error:
+            except (Unreachable, AnswerInterrupted) as error:
                 pause = sending.failed(error)
             else:
                 wanted = sending.answered(incoming)
@@ -98,11 +98,11 @@ class AsyncClient(
                 pause = wanted
             await asyncio.sleep(pause)
 
-    async def ask(self, request: Request[T]) -> T:
+    async def ask(self, request: ApiRequest[T]) -> T:
         """Send a request and return its decoded answer."""
         return exchange.read(request, await self.send(request))
 
-    async def _stream(self, request: Request[T]) -> AsyncGenerator[bytes, None]:
+    async def _stream(self, request: ApiRequest[T]) -> AsyncGenerator[bytes, None]:
         """Yield the body of the answer as it arrives. The first part is empty: it says that the server has answered."""
         server = self._destination.server
         outgoing = self._destination.outgoing(request)
@@ -110,10 +110,10 @@ class AsyncClient(
             async with aclosing(self._transport.stream(server, outgoing, self._timeout)) as parts:
                 async for part in parts:
                     yield exchange.body_of(part) if isinstance(part, Incoming) else part
-        except (Unreachable, Interrupted) as error:
+        except (Unreachable, AnswerInterrupted) as error:
             raise self._destination.failed(request, server, error) from None
 
-    async def _pages(self, page: Callable[[str | None], Request[Page[T]]]) -> AsyncIterator[T]:
+    async def _pages(self, page: Callable[[str | None], ApiRequest[ListPart[T]]]) -> AsyncIterator[T]:
         answer = await self.ask(page(None))
         while True:
             for item in answer.items:

@@ -9,7 +9,7 @@ from typing import Self, TypeVar
 
 from timeball.client import exchange
 from timeball.client.exchange import Destination, Sending
-from timeball.client.http_sync import HttpTransport, Incoming, Interrupted, Transport, Unreachable
+from timeball.client.http_sync import AnswerInterrupted, HttpTransport, Incoming, Transport, Unreachable
 from timeball.client.methods.backfills import BackfillMethods
 from timeball.client.methods.dead_letters import DeadLetterMethods
 from timeball.client.methods.jobs import JobMethods
@@ -19,7 +19,7 @@ from timeball.client.methods.runs import RunMethods
 from timeball.client.methods.schedules import ScheduleMethods
 from timeball.client.methods.workers import WorkerMethods
 from timeball.client.methods.workflows import WorkflowMethods
-from timeball.client.requests.request import Page, Request
+from timeball.client.requests.request import ApiRequest, ListPart
 
 T = TypeVar("T")
 
@@ -80,13 +80,13 @@ class Client(
 
     # --- sending --------------------------------------------------------------------------------------------------
 
-    def send(self, request: Request[T]) -> bytes:
+    def send(self, request: ApiRequest[T]) -> bytes:
         """Send a request and return the body of the answer. Raise the error if the server refuses the request."""
         sending = Sending(request, self._destination, self._retries)
         while True:
             try:
                 incoming = self._transport.send(sending.server, sending.outgoing, self._timeout)
-            except (Unreachable, Interrupted) as error:
+            except (Unreachable, AnswerInterrupted) as error:
                 pause = sending.failed(error)
             else:
                 wanted = sending.answered(incoming)
@@ -95,20 +95,20 @@ class Client(
                 pause = wanted
             time.sleep(pause)
 
-    def ask(self, request: Request[T]) -> T:
+    def ask(self, request: ApiRequest[T]) -> T:
         """Send a request and return its decoded answer."""
         return exchange.read(request, self.send(request))
 
-    def _stream(self, request: Request[T]) -> Iterator[bytes]:
+    def _stream(self, request: ApiRequest[T]) -> Iterator[bytes]:
         """Yield the body of the answer as it arrives. The first part is empty: it says that the server has answered."""
         server = self._destination.server
         try:
             for part in self._transport.stream(server, self._destination.outgoing(request), self._timeout):
                 yield exchange.body_of(part) if isinstance(part, Incoming) else part
-        except (Unreachable, Interrupted) as error:
+        except (Unreachable, AnswerInterrupted) as error:
             raise self._destination.failed(request, server, error) from None
 
-    def _pages(self, page: Callable[[str | None], Request[Page[T]]]) -> Iterator[T]:
+    def _pages(self, page: Callable[[str | None], ApiRequest[ListPart[T]]]) -> Iterator[T]:
         answer = self.ask(page(None))
         yield from answer.items
         while answer.next_cursor is not None:

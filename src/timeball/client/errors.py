@@ -70,7 +70,7 @@ def from_answer(status: int, headers: Mapping[str, str], body: bytes) -> Timebal
     match code:
         case "invalid" | "invalid_schedule":
             kind = errors.InvalidSchedule if code == "invalid_schedule" else Invalid
-            found = tuple(errors.Problem(item.pointer, item.detail) for item in problem.errors)
+            found = tuple(errors.WrongValue(item.pointer, item.detail) for item in problem.errors)
             return kind(detail, problems=found)
         case "not_found":
             return _not_found(detail)

@@ -9,8 +9,8 @@ from typing import Any, Final, Generic, TypeVar, cast
 import msgspec
 
 from timeball.client import errors
-from timeball.client.http_sync import Incoming, Interrupted, Outgoing, Unreachable
-from timeball.client.requests.request import Request
+from timeball.client.http_sync import AnswerInterrupted, Incoming, Outgoing, Unreachable
+from timeball.client.requests.request import ApiRequest
 from timeball.domain.errors import TimeballError, Unavailable
 
 T = TypeVar("T")
@@ -48,7 +48,7 @@ class Destination:
         if server == self.server:
             self._current = (self._current + 1) % len(self._servers)
 
-    def outgoing(self, request: Request[T]) -> Outgoing:
+    def outgoing(self, request: ApiRequest[T]) -> Outgoing:
         headers = {**self._headers, **request.headers}
         body = None
         if request.body is not None:
@@ -56,7 +56,7 @@ class Destination:
             body = msgspec.json.encode(request.body)
         return Outgoing(request.method, request.target, headers, body)
 
-    def failed(self, request: Request[T], server: str, error: Unreachable | Interrupted) -> Unavailable:
+    def failed(self, request: ApiRequest[T], server: str, error: Unreachable | AnswerInterrupted) -> Unavailable:
         """Return the error for a server that did not answer, and use the next server for the next request."""
         self.leave(server)
         if isinstance(error, Unreachable) and "certificate" in str(error):
@@ -78,7 +78,7 @@ class Destination:
 class Sending(Generic[T]):
     """One request until its answer: decides whether and when to send it again."""
 
-    def __init__(self, request: Request[T], destination: Destination, retries: int) -> None:
+    def __init__(self, request: ApiRequest[T], destination: Destination, retries: int) -> None:
         self.outgoing = destination.outgoing(request)
         self.server = destination.server
         self._request = request
@@ -86,11 +86,11 @@ class Sending(Generic[T]):
         self._retries = retries
         self._attempt = 0
 
-    def failed(self, error: Unreachable | Interrupted) -> float:
+    def failed(self, error: Unreachable | AnswerInterrupted) -> float:
         """Return the seconds to wait before the request is sent again. Raise `Unavailable` if it must not be sent
         again."""
         told = self._destination.failed(self._request, self.server, error)
-        sent = isinstance(error, Interrupted)
+        sent = isinstance(error, AnswerInterrupted)
         if self._attempt >= self._retries or (sent and not self._request.repeatable):
             raise told from None
         return self._again(backoff(self._attempt))
@@ -125,7 +125,7 @@ def body_of(incoming: Incoming) -> bytes:
     return incoming.body
 
 
-def read(request: Request[T], body: bytes) -> T:
+def read(request: ApiRequest[T], body: bytes) -> T:
     """Decode the body of an answer to the type that the request expects."""
     if request.answer is bytes:
         return cast(T, body)

@@ -18,7 +18,7 @@ from typing import Final, Protocol
 import aiohttp
 from yarl import URL
 
-from timeball.client.http_sync import BROKEN_OFF, Incoming, Interrupted, Outgoing, Unreachable, reason
+from timeball.client.http_sync import BROKEN_OFF, AnswerInterrupted, Incoming, Outgoing, Unreachable, reason
 
 AT_ONCE: Final = 100
 """Maximum number of concurrent requests. With thousands of tasks, each waits for its turn instead of opening a
@@ -29,8 +29,8 @@ IDLE: Final = 4.0
 
 class AsyncTransport(Protocol):
     async def send(self, server: str, outgoing: Outgoing, timeout: float) -> Incoming:
-        """Return the answer. Raise `Unreachable` or `Interrupted` if there is none. Several tasks may call this at
-        once."""
+        """Return the answer. Raise `Unreachable` or `AnswerInterrupted` if there is none. Several tasks may call this
+        at once."""
         ...
 
     def stream(self, server: str, outgoing: Outgoing, timeout: float) -> AsyncGenerator[bytes | Incoming, None]:
@@ -103,7 +103,7 @@ class AiohttpTransport:
 
 @contextmanager
 def _told_apart() -> Iterator[None]:
-    """Convert errors: `Unreachable` if the request cannot have taken effect, `Interrupted` if it may have."""
+    """Convert errors: `Unreachable` if the request cannot have taken effect, `AnswerInterrupted` if it may have."""
     try:
         yield
     except aiohttp.ClientConnectorError as error:
@@ -111,9 +111,9 @@ def _told_apart() -> Iterator[None]:
     except aiohttp.ConnectionTimeoutError as error:
         raise Unreachable(reason(error)) from error
     except aiohttp.ClientPayloadError as error:
-        raise Interrupted(BROKEN_OFF) from error
+        raise AnswerInterrupted(BROKEN_OFF) from error
     except (aiohttp.ClientError, OSError) as error:
-        raise Interrupted(reason(error)) from error
+        raise AnswerInterrupted(reason(error)) from error
 
 
 def _refusal(error: aiohttp.ClientConnectorError) -> str:

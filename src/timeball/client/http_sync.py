@@ -21,7 +21,7 @@ class Unreachable(Exception):
     """No connection was made. Nothing was sent, so the request cannot have taken effect."""
 
 
-class Interrupted(Exception):
+class AnswerInterrupted(Exception):
     """The connection broke before the answer was complete. The request may have taken effect."""
 
 
@@ -42,8 +42,8 @@ class Incoming(NamedTuple):
 
 class Transport(Protocol):
     def send(self, server: str, outgoing: Outgoing, timeout: float) -> Incoming:
-        """Return the answer. Raise `Unreachable` or `Interrupted` if there is none. Several threads may call this at
-        once."""
+        """Return the answer. Raise `Unreachable` or `AnswerInterrupted` if there is none. Several threads may call
+        this at once."""
         ...
 
     def stream(self, server: str, outgoing: Outgoing, timeout: float) -> Iterator[bytes | Incoming]:
@@ -69,7 +69,7 @@ class HttpTransport:
             answer = Incoming(response.status, _headers(response), response.read())
         except (OSError, HTTPException) as error:
             connection.close()
-            raise Interrupted(reason(error)) from error
+            raise AnswerInterrupted(reason(error)) from error
         if response.will_close:
             connection.close()
         else:
@@ -84,7 +84,7 @@ class HttpTransport:
             while not failed and (chunk := response.read1(self._CHUNK)):
                 yield chunk
         except (OSError, HTTPException) as error:
-            raise Interrupted(reason(error)) from error
+            raise AnswerInterrupted(reason(error)) from error
         finally:
             connection.close()
 
@@ -101,7 +101,7 @@ class HttpTransport:
             return connection, connection.getresponse()
         except (OSError, HTTPException) as error:
             connection.close()
-            raise Interrupted(reason(error)) from error
+            raise AnswerInterrupted(reason(error)) from error
 
     def _connection(self, server: str, timeout: float) -> HTTPConnection:
         idle = self._idle.get(server)

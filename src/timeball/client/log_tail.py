@@ -12,7 +12,7 @@ from timeball.client import exchange
 from timeball.client.models.logs import LogChunk, LogLine, LogPage
 from timeball.client.models.runs import Run
 from timeball.client.requests import runs as requests
-from timeball.client.requests.request import Request
+from timeball.client.requests.request import ApiRequest
 from timeball.client.retrying import Retrying
 from timeball.domain.errors import NotFound, Unavailable
 
@@ -50,7 +50,7 @@ class LogTail:
         self._run_ended = run.done
 
     @property
-    def doubt(self) -> Request[LogPage] | None:
+    def doubt(self) -> ApiRequest[LogPage] | None:
         """The request that checks whether the last chunk is still stored. A worker that drains releases its attempt:
         the output of the attempt is deleted, and the next worker writes its output at the same positions."""
         if self._last is None:
@@ -66,7 +66,7 @@ class LogTail:
         else:
             self._after, self._last = self._last.attempt * PLACES - 1, None
 
-    def stream(self) -> Request[LogChunk]:
+    def stream(self) -> ApiRequest[LogChunk]:
         """Return the request for the output after the last position."""
         self._incomplete = b""
         self._silent = True

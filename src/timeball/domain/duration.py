@@ -14,13 +14,13 @@ Duration = str | int
 _UNITS: Final = {"d": DAY, "h": HOUR, "m": MINUTE, "s": SECOND, "ms": MILLISECOND}
 _PART = re.compile(r"(\d{1,12})(ms|d|h|m|s)", re.ASCII)
 _WHOLE = re.compile(r"(?:\d{1,12}(?:ms|d|h|m|s))+", re.ASCII)
-LONGEST: Final = 366 * 100 * DAY
+MAX_DURATION: Final = 366 * 100 * DAY
 MAX_TEXT_LENGTH: Final = 100
 """Maximum number of characters of a duration. Parsed durations are cached, so their size is limited."""
 
 
 @lru_cache(maxsize=4096)
-def parse(value: Duration, *, shortest: Micros = 0, longest: Micros = LONGEST) -> Micros:
+def parse(value: Duration, *, shortest: Micros = 0, longest: Micros = MAX_DURATION) -> Micros:
     """Return the microseconds of a duration. Raise `Invalid` if it cannot be parsed or is out of range."""
     if isinstance(value, str) and len(value) > MAX_TEXT_LENGTH:
         raise Invalid(f"{value[:20]!r}... is not a duration; a duration has at most {MAX_TEXT_LENGTH} characters")

@@ -23,7 +23,7 @@ from typing import ClassVar
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class WrongValue:
     """One wrong value: its JSON pointer, and a message for people."""
 
     pointer: str
@@ -45,9 +45,9 @@ class Invalid(TimeballError):
 
     code = "invalid"
 
-    def __init__(self, detail: str, pointer: str = "", problems: tuple[Problem, ...] = ()) -> None:
+    def __init__(self, detail: str, pointer: str = "", problems: tuple[WrongValue, ...] = ()) -> None:
         super().__init__(detail)
-        self.problems = problems or (Problem(pointer, detail),)
+        self.problems = problems or (WrongValue(pointer, detail),)
 
 
 class InvalidSchedule(Invalid):

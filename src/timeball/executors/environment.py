@@ -13,7 +13,7 @@ import msgspec
 
 from timeball.domain import instant
 from timeball.job_user import JobUser
-from timeball.ports.executor import Attempt
+from timeball.ports.executor import ExecutorAttempt
 
 INHERITED: Final = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
 DEFAULT_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -21,7 +21,7 @@ MAX_PARAMETERS: Final = 100 * 1024
 """Maximum number of bytes of parameters that are put into the environment. Linux accepts at most 128 KiB per entry."""
 
 
-def environment_of(attempt: Attempt, extra: Mapping[str, str], user: JobUser | None = None) -> dict[str, str]:
+def environment_of(attempt: ExecutorAttempt, extra: Mapping[str, str], user: JobUser | None = None) -> dict[str, str]:
     """Return the environment of a job process. Of the worker's variables it has only the basic ones. The entries of the
     task replace these, but not `TIMEBALL_…`.
     """
@@ -55,11 +55,11 @@ def mark_of(env: Mapping[str, str]) -> str:
     return f"TIMEBALL_PROCESS={env['TIMEBALL_PROCESS']}"
 
 
-def encoded_parameters(attempt: Attempt) -> bytes:
+def encoded_parameters(attempt: ExecutorAttempt) -> bytes:
     return msgspec.json.encode(attempt.spec.parameters)
 
 
-def traceparent(attempt: Attempt) -> str:
+def traceparent(attempt: ExecutorAttempt) -> str:
     """Return the W3C trace context: one trace for a run and one span for each attempt, computed from their ids."""
     trace = hashlib.sha256(attempt.run_id.encode()).hexdigest()[:32]
     span = hashlib.sha256(f"{attempt.run_id}/{attempt.attempt}".encode()).hexdigest()[:16]

@@ -12,7 +12,7 @@ from typing import Protocol
 from timeball.domain.run.lifecycle import Outcome
 from timeball.executors.shortage import beginning
 from timeball.executors.threads import aside
-from timeball.ports.executor import Attempt, Executor
+from timeball.ports.executor import Executor, ExecutorAttempt
 
 
 class Closable(Executor, Protocol):
@@ -35,7 +35,7 @@ class LazyExecutor:
         if self._executor is not None:
             await self._executor.close()
 
-    async def execute(self, attempt: Attempt) -> Outcome:
+    async def execute(self, attempt: ExecutorAttempt) -> Outcome:
         if self._executor is None:
             self._executor = await self._first_made()
         return await self._executor.execute(attempt)

@@ -12,7 +12,7 @@ from timeball.domain.task import script_environment
 from timeball.domain.task.task import Script
 from timeball.executors.environment import DEFAULT_PATH, encoded_parameters
 from timeball.executors.process.process import Processes, outcome_of
-from timeball.ports.executor import Attempt, OutOfResources
+from timeball.ports.executor import ExecutorAttempt, OutOfResources
 from timeball.resource_shortage import is_shortage
 
 
@@ -25,7 +25,7 @@ class ScriptExecutor:
         self._processes = processes
         self._folder = scripts_dir
 
-    async def execute(self, attempt: Attempt) -> Outcome:
+    async def execute(self, attempt: ExecutorAttempt) -> Outcome:
         task = attempt.task
         assert isinstance(task, Script)
         if names := script_environment.refused(task.env):  # the job was stored before such names were refused

@@ -5,7 +5,7 @@ from __future__ import annotations
 from timeball.domain.run.lifecycle import Outcome
 from timeball.domain.task.task import Shell
 from timeball.executors.process.process import Processes, outcome_of
-from timeball.ports.executor import Attempt
+from timeball.ports.executor import ExecutorAttempt
 
 
 class ShellExecutor:
@@ -14,7 +14,7 @@ class ShellExecutor:
     def __init__(self, processes: Processes) -> None:
         self._processes = processes
 
-    async def execute(self, attempt: Attempt) -> Outcome:
+    async def execute(self, attempt: ExecutorAttempt) -> Outcome:
         task = attempt.task
         assert isinstance(task, Shell)
         argv = ["sh", "-c", task.command] if isinstance(task.command, str) else task.command

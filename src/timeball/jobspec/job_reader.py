@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from timeball.domain.errors import Invalid, InvalidSchedule, Problem
+from timeball.domain.errors import Invalid, InvalidSchedule, WrongValue
 from timeball.domain.job.job import JobSpec, encode_spec
 from timeball.domain.task.task import Http
 from timeball.domain.workflow import validation
@@ -207,12 +207,12 @@ def checking_graph(spec: JobSpec, origins: Origins) -> Steps[None]:
     """Raise `Invalid` if the tasks of a workflow do not fit together, although each of them is valid."""
     if type(spec.task) is Workflow and (found := (yield from validation.checking(spec.task.tasks))):
         problems = tuple(
-            Problem(point_back(f"/task/tasks{each.pointer}", origins), each.detail) for each in found[:MAX_TOLD]
+            WrongValue(point_back(f"/task/tasks{each.pointer}", origins), each.detail) for each in found[:MAX_TOLD]
         )
         raise Invalid(problems[0].detail, problems=problems)
 
 
 def pointed_back(error: Invalid, origins: Origins) -> Invalid:
     """Return the same error with pointers into the document that the user wrote."""
-    problems = tuple(Problem(point_back(item.pointer, origins), item.detail) for item in error.problems)
+    problems = tuple(WrongValue(point_back(item.pointer, origins), item.detail) for item in error.problems)
     return type(error)(error.detail, problems=problems)

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import inspect
 
-from timeball.domain.errors import Problem
+from timeball.domain.errors import WrongValue
 from timeball.domain.spelling import Spelling
 from timeball.domain.task import kinds
 
@@ -44,7 +44,9 @@ def pointer(steps: Iterable[str]) -> str:
     return "".join("/" + step.replace("~", "~0").replace("/", "~1") for step in steps)
 
 
-def explain(error: msgspec.ValidationError, kind: Any, document: Any, also: Mapping[str, str] | None = None) -> Problem:
+def explain(
+    error: msgspec.ValidationError, kind: Any, document: Any, also: Mapping[str, str] | None = None
+) -> WrongValue:
     """Return where and how a document of a type is wrong. `also` has further fields of the top level, each with its
     error message; an empty one marks a field that is accepted there.
     """
@@ -59,16 +61,16 @@ def explain(error: msgspec.ValidationError, kind: Any, document: Any, also: Mapp
 
     if unknown := _UNKNOWN.match(message):
         extra = also if also is not None and not steps else {}
-        return Problem(pointer([*steps, unknown[1]]), _unknown_field(unknown[1], fields, extra))
+        return WrongValue(pointer([*steps, unknown[1]]), _unknown_field(unknown[1], fields, extra))
     if missing := _MISSING.match(message):
-        return Problem(pointer([*steps, missing[1]]), f"{missing[1]!r} is missing")
+        return WrongValue(pointer([*steps, missing[1]]), f"{missing[1]!r} is missing")
     if choice := _CHOICE.match(message):
-        return Problem(pointer(steps), _wrong_choice(choice[1], kind, steps, document))
+        return WrongValue(pointer(steps), _wrong_choice(choice[1], kind, steps, document))
     if (named := _NAMED.match(message)) and named[1] in fields:
-        return Problem(pointer([*steps, named[1]]), named[2])
+        return WrongValue(pointer([*steps, named[1]]), named[2])
     if steps and not message.startswith(_OWN_WORDS):
         steps += _culprit(value, message)
-    return Problem(pointer(steps), _with_value(message.replace("`", ""), value))
+    return WrongValue(pointer(steps), _with_value(message.replace("`", ""), value))
 
 
 def _with_value(message: str, value: Any) -> str:

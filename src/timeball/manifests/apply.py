@@ -17,8 +17,8 @@ from timeball.domain.errors import (
 )
 from timeball.domain.job.job import JobSpec
 from timeball.manifests import diff
-from timeball.manifests.diff import Known
-from timeball.manifests.plan import Plan, Step
+from timeball.manifests.diff import KnownJob
+from timeball.manifests.plan import ApplyStep, ManifestPlan
 from timeball.manifests.remote import RemoteServer
 
 # Errors that concern one job only: the others are still applied.
@@ -29,13 +29,13 @@ _ITS_OWN = (Conflict, IdempotencyMismatch, Invalid, NotFound, PreconditionFailed
 class Done:
     """The result of one step."""
 
-    step: Step
-    job: Known | None = None
+    step: ApplyStep
+    job: KnownJob | None = None
     """The job after the step; None: it was cancelled, or the server refused the step."""
     error: TimeballError | None = None
 
 
-def apply(plan: Plan, server: RemoteServer) -> Iterator[Done]:
+def apply(plan: ManifestPlan, server: RemoteServer) -> Iterator[Done]:
     """Apply the steps of a plan. Yield the result of each step when it is known. If the server refuses one job, the
     others are still applied. If it does not answer or denies permission, the error is raised and ends everything.
     """
@@ -46,7 +46,7 @@ def apply(plan: Plan, server: RemoteServer) -> Iterator[Done]:
             yield Done(step, error=_told(error))
 
 
-def _do(step: Step, plan: Plan, server: RemoteServer) -> Known | None:
+def _do(step: ApplyStep, plan: ManifestPlan, server: RemoteServer) -> KnownJob | None:
     match step.action:
         case "create":
             return _create(step, plan, server)
@@ -62,14 +62,14 @@ def _do(step: Step, plan: Plan, server: RemoteServer) -> Known | None:
             assert_never(step.action)
 
 
-def _create(step: Step, plan: Plan, server: RemoteServer) -> Known:
+def _create(step: ApplyStep, plan: ManifestPlan, server: RemoteServer) -> KnownJob:
     assert step.declared is not None
     spec = diff.marked(step.declared.spec, plan.set_name)
     create = server.create_paused if step.declared.paused else server.create
     return create(spec, plan.set_name, step.predecessor)
 
 
-def _change(step: Step, plan: Plan, server: RemoteServer) -> Known:
+def _change(step: ApplyStep, plan: ManifestPlan, server: RemoteServer) -> KnownJob:
     """Change a job. A pause is applied before the other changes and a resume after them, so that no fire happens when
     only a part of the change is applied.
     """
@@ -84,7 +84,7 @@ def _change(step: Step, plan: Plan, server: RemoteServer) -> Known:
     return server.resume(job) if paused is False else job
 
 
-def _whole(known: Known) -> JobSpec:
+def _whole(known: KnownJob) -> JobSpec:
     """Return the spec of a job with the tags that mark its sets."""
     spec = known.spec
     for name in known.sets:
@@ -92,7 +92,7 @@ def _whole(known: Known) -> JobSpec:
     return spec
 
 
-def _wanted(step: Step, plan: Plan) -> JobSpec:
+def _wanted(step: ApplyStep, plan: ManifestPlan) -> JobSpec:
     """Return the declared spec with the tag of its set. If the files name no set, the job stays in the set that it is
     in.
     """

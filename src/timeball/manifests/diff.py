@@ -28,7 +28,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownJob:
     """A job as a server shows it."""
 
     job_id: str
@@ -49,11 +49,11 @@ class Known:
         return self.status == "paused"
 
 
-def known(answer: Mapping[str, Any]) -> Known:
+def known(answer: Mapping[str, Any]) -> KnownJob:
     """Return the job from its JSON. Fields that this version does not know are ignored."""
     spec = decode_spec(msgspec.json.encode({name: answer[name] for name in FIELDS if answer.get(name) is not None}))
     marks = [tag for tag in spec.tags if tag.startswith(MARK)]
-    return Known(
+    return KnownJob(
         job_id=answer["jobId"],
         name=spec.name,
         version=answer["version"],

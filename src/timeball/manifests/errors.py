@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from timeball.domain.errors import Invalid, Problem
+from timeball.domain.errors import Invalid, WrongValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class ManifestProblem:
         return f"{self.place}: {self.path}: {self.detail}" if self.path else f"{self.place}: {self.detail}"
 
 
-class Refused(Invalid):
+class FilesRefused(Invalid):
     """Raised if files cannot be used, with all their problems. Nothing was changed."""
 
     def __init__(self, complaints: Sequence[ManifestProblem]) -> None:
@@ -32,5 +32,5 @@ class Refused(Invalid):
         things = "one problem" if len(self.complaints) == 1 else f"{len(self.complaints)} problems"
         super().__init__(
             f"{things} in these files; nothing was changed",
-            problems=tuple(Problem(each.place, each.detail) for each in self.complaints),
+            problems=tuple(WrongValue(each.place, each.detail) for each in self.complaints),
         )

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import structs
 
 from timeball.manifests import diff, writer
-from timeball.manifests.diff import Known
+from timeball.manifests.diff import KnownJob
 from timeball.manifests.job import MAX_TAGS
 from timeball.manifests.remote import RemoteServer
 
@@ -43,7 +43,7 @@ def export(server: RemoteServer, set_name: str | None, *, everything: bool = Fal
     return writer.contents(jobs, set_name), left_out
 
 
-def _by_name(job: Known, names: Mapping[str, str]) -> Known:
+def _by_name(job: KnownJob, names: Mapping[str, str]) -> KnownJob:
     """Return the job with the name of the job that it follows instead of its id, if that job is in the file, too."""
     wanted = job.spec.follows
     if wanted is None or wanted.job not in names:

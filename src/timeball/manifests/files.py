@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from timeball.jobspec.validation_text import did_you_mean, pointer
 from timeball.manifests import parse
-from timeball.manifests.errors import ManifestProblem, Refused
+from timeball.manifests.errors import FilesRefused, ManifestProblem
 from timeball.manifests.job import Declared, declare, path_of
 from timeball.manifests.parse import Document
 
@@ -48,7 +48,7 @@ def find(paths: Sequence[str]) -> list[Path]:
         else:
             wrong.append(ManifestProblem(str(path), None, "there is no such file or folder"))
     if wrong:
-        raise Refused(wrong)
+        raise FilesRefused(wrong)
     return list(dict.fromkeys(found))
 
 
@@ -58,29 +58,29 @@ def _is_meant(path: Path) -> bool:
 
 
 def read(paths: Sequence[Path], name: str | None = None, standard_input: bytes | None = None) -> FileSet:
-    """Return the jobs that files declare together. Raise `Refused` with the problems of all files. `name` is the name
-    of the set; it replaces the name in the files.
+    """Return the jobs that files declare together. Raise `FilesRefused` with the problems of all files. `name` is the
+    name of the set; it replaces the name in the files.
     """
     documents: list[Document] = []
     wrong: list[ManifestProblem] = []
     for path in paths:
         try:
             documents += parse.read(str(path), path.read_bytes())
-        except Refused as error:
+        except FilesRefused as error:
             wrong += error.complaints
         except OSError as error:
             wrong.append(ManifestProblem(str(path), None, f"the file cannot be read: {error.strerror or error}"))
     if standard_input is not None:
         try:
             documents += parse.read("standard input", standard_input)
-        except Refused as error:
+        except FilesRefused as error:
             wrong += error.complaints
     try:
         together = gather(documents, name)
-    except Refused as error:
-        raise Refused([*wrong, *error.complaints]) from None
+    except FilesRefused as error:
+        raise FilesRefused([*wrong, *error.complaints]) from None
     if wrong:
-        raise Refused(wrong)
+        raise FilesRefused(wrong)
     return together
 
 
@@ -110,7 +110,7 @@ def gather(documents: Iterable[Document], name: str | None = None) -> FileSet:
             ManifestProblem(next(iter(names.values())), None, f"the files name several sets: {where}; use --set")
         )
     if wrong:
-        raise Refused(wrong)
+        raise FilesRefused(wrong)
     return FileSet(tuple(jobs), name or next(iter(names), None))
 
 

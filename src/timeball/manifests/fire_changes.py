@@ -13,10 +13,10 @@ from typing import Final
 
 from timeball.domain.instant import DAY, HOUR, SECOND, Micros, to_datetime
 from timeball.domain.schedule import zone
-from timeball.manifests.fires import Ahead
+from timeball.manifests.fires import ComingFires
 
 DAYS: Final = 7
-MOST: Final = 1_000
+MAX_COMPARED_FIRES: Final = 1_000
 """Maximum number of fires that are compared."""
 _FEW: Final = 10
 """Maximum number of added and dropped fires that are described one by one."""
@@ -93,7 +93,7 @@ class FireChanges:
         return clock(at, self.timezone)
 
 
-def compare(old: Ahead, new: Ahead, now: Micros, timezone: str) -> FireChanges:
+def compare(old: ComingFires, new: ComingFires, now: Micros, timezone: str) -> FireChanges:
     """Compare the next fires before and after a change."""
     until = _until(old, new, now, timezone)
     before, after = ({at for at in ahead.fires if at < until} for ahead in (old, new))
@@ -104,7 +104,7 @@ def compare(old: Ahead, new: Ahead, now: Micros, timezone: str) -> FireChanges:
     return FireChanges(now, until, timezone, tuple(moved), tuple(come), tuple(gone), len(before & after))
 
 
-def _until(old: Ahead, new: Ahead, now: Micros, timezone: str) -> Micros:
+def _until(old: ComingFires, new: ComingFires, now: Micros, timezone: str) -> Micros:
     """Return the end of the range to compare: the end of a day, so that a fire and the one it moved to are both in it;
     earlier if less is known.
     """

@@ -19,7 +19,7 @@ _ALIKE: Final = "the same name"
 """The seed of `H` for both schedules of a comparison: the name of a job does not change."""
 
 
-class Ahead(NamedTuple):
+class ComingFires(NamedTuple):
     """The next fires of a job, in order."""
 
     fires: Sequence[Micros]
@@ -44,7 +44,7 @@ def are_known_here(spec: JobSpec) -> bool:
     return isinstance(spec.schedule, Immediate | Date | Interval)
 
 
-def of(spec: JobSpec, now: Micros, most: int, anchor: Micros | None = None) -> Ahead:
+def of(spec: JobSpec, now: Micros, most: int, anchor: Micros | None = None) -> ComingFires:
     """Return the fires of a job as if it were stored now. Raise `InvalidSchedule` for a schedule that never fires.
     `anchor` is the start of the grid of an interval that a change keeps.
     """
@@ -52,16 +52,16 @@ def of(spec: JobSpec, now: Micros, most: int, anchor: Micros | None = None) -> A
         return _bounded(schedule.fires(spec.schedule, anchor, now, _ALIKE, ends=spec.ends), most)
     job, fire = planning.begin(_NOBODY, "default", spec, now)
     if spec.one_shot:
-        return Ahead([at for at in (fire.fire_time if fire else job.next_fire_at,) if at is not None])
+        return ComingFires([at for at in (fire.fire_time if fire else job.next_fire_at,) if at is not None])
     return _bounded(upcoming_fires.coming(job.with_(fired=0), now), most)
 
 
-def _bounded(fires: Iterator[Micros], most: int) -> Ahead:
+def _bounded(fires: Iterator[Micros], most: int) -> ComingFires:
     found = list(islice(fires, most))
-    return Ahead(found, found[-1] if len(found) == most else None)
+    return ComingFires(found, found[-1] if len(found) == most else None)
 
 
-def anchor(old: JobSpec, new: JobSpec, coming: Ahead) -> Micros | None:
+def anchor(old: JobSpec, new: JobSpec, coming: ComingFires) -> Micros | None:
     """Return the start of the grid of an interval that a change keeps; None: the grid starts again, or the schedule is
     not an interval.
     """
@@ -71,10 +71,10 @@ def anchor(old: JobSpec, new: JobSpec, coming: Ahead) -> Micros | None:
     return coming.first - duration.parse(new.schedule.expression)
 
 
-def within(new: JobSpec, coming: Ahead) -> Ahead:
+def within(new: JobSpec, coming: ComingFires) -> ComingFires:
     """Return those of the next fires that are within the bounds of a changed job."""
     starts, ends = new.starts or 0, instant.MAX if new.ends is None else new.ends
-    return Ahead([at for at in coming.fires if starts <= at <= ends], coming.until)
+    return ComingFires([at for at in coming.fires if starts <= at <= ends], coming.until)
 
 
 def keeps_slot(old: JobSpec, new: JobSpec) -> bool:

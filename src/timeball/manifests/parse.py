@@ -18,7 +18,7 @@ import msgspec
 import yaml
 
 from timeball.jobspec.validation_text import pointer
-from timeball.manifests.errors import ManifestProblem, Refused
+from timeball.manifests.errors import FilesRefused, ManifestProblem
 
 MAX_BYTES: Final = 32 * 1024 * 1024
 MAX_VALUES: Final = 300_000
@@ -56,16 +56,16 @@ class Document:
 
 
 def read(file: str, raw: bytes) -> list[Document]:
-    """Return the documents of a file. Its suffix determines the format. Raise `Refused` if it cannot be parsed."""
+    """Return the documents of a file. Its suffix determines the format. Raise `FilesRefused` if it cannot be parsed."""
     if len(raw) > MAX_BYTES:
-        raise Refused(
+        raise FilesRefused(
             [ManifestProblem(file, None, f"it has more than {MAX_BYTES >> 20} MiB; split it into several files")]
         )
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        raise Refused([ManifestProblem(file, line, "it is not UTF-8 here; save the file as UTF-8")]) from None
+        raise FilesRefused([ManifestProblem(file, line, "it is not UTF-8 here; save the file as UTF-8")]) from None
     if file.endswith(".toml"):
         return [_toml(file, text)]
     return [_read_json(file, raw)] if file.endswith(".json") else list(read_yaml(file, text))
@@ -75,7 +75,7 @@ def _read_json(file: str, raw: bytes) -> Document:
     try:
         return Document(file, msgspec.json.decode(raw))
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise Refused([ManifestProblem(file, None, f"this is not JSON: {error}")]) from None
+        raise FilesRefused([ManifestProblem(file, None, f"this is not JSON: {error}")]) from None
 
 
 # --- YAML ---------------------------------------------------------------------------------------------------------
@@ -95,11 +95,11 @@ def read_yaml(file: str, text: str) -> Iterator[Document]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         said = ", ".join(part for part in (error.context, error.problem) if part)
-        raise Refused(
+        raise FilesRefused(
             [ManifestProblem(file, None if mark is None else mark.line + 1, f"this is not YAML: {said}")]
         ) from None
     except yaml.YAMLError as error:
-        raise Refused([ManifestProblem(file, None, f"this is not YAML: {error}")]) from None
+        raise FilesRefused([ManifestProblem(file, None, f"this is not YAML: {error}")]) from None
     for node in nodes:
         if node is not None:
             reader = _Reader(file)
@@ -108,14 +108,14 @@ def read_yaml(file: str, text: str) -> Iterator[Document]:
 
 
 def _check_depth(file: str, text: str) -> None:
-    """Raise `Refused` if the nesting is too deep. This runs before the recursive functions."""
+    """Raise `FilesRefused` if the nesting is too deep. This runs before the recursive functions."""
     depth = 0
     for event in yaml.parse(text, Loader=_Loader):
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > MAX_DEPTH:
                 line = event.start_mark.line + 1 if event.start_mark else None
-                raise Refused(
+                raise FilesRefused(
                     [ManifestProblem(file, line, f"lists and mappings are nested more than {MAX_DEPTH} deep")]
                 )
         elif isinstance(event, yaml.CollectionEndEvent):
@@ -194,7 +194,7 @@ class _Reader:
             self._refuse(node, f"the tag {node.tag.removeprefix(_TAG)!r} is not supported; leave it out")
 
     def _refuse(self, node: yaml.Node, detail: str) -> NoReturn:
-        raise Refused([ManifestProblem(self._file, node.start_mark.line + 1, detail)])
+        raise FilesRefused([ManifestProblem(self._file, node.start_mark.line + 1, detail)])
 
 
 def _is(text: str, kind: str) -> bool:
@@ -219,9 +219,9 @@ def _toml(file: str, text: str) -> Document:
         said = str(error)
         found = _WHERE.search(said)
         line = int(found[1]) if found is not None and found[1] else text.count("\n") + 1
-        raise Refused([ManifestProblem(file, line, f"this is not TOML: {_WHERE.sub('', said)}")]) from None
+        raise FilesRefused([ManifestProblem(file, line, f"this is not TOML: {_WHERE.sub('', said)}")]) from None
     except RecursionError:
-        raise Refused([ManifestProblem(file, None, "arrays and tables are nested too deep")]) from None
+        raise FilesRefused([ManifestProblem(file, None, "arrays and tables are nested too deep")]) from None
     return Document(file, _json(value), _toml_lines(text))
 
 

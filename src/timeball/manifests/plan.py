@@ -18,8 +18,8 @@ from timeball.domain.job.job import JobSpec, workflow_of
 from timeball.domain.schedule.schedule import Window
 from timeball.domain.text.schedule_text import describe
 from timeball.manifests import diff, fire_changes, fires
-from timeball.manifests.diff import Change, Known
-from timeball.manifests.errors import ManifestProblem, Refused
+from timeball.manifests.diff import Change, KnownJob
+from timeball.manifests.errors import FilesRefused, ManifestProblem
 from timeball.manifests.files import FileSet
 from timeball.manifests.fire_changes import FireChanges
 from timeball.manifests.job import Declared
@@ -33,13 +33,13 @@ _MARGIN: Final = "maxRuns counts the fires since the job was created, so the las
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ApplyStep:
     """What has to be done for one job."""
 
     action: Action
     name: str
     declared: Declared | None = None
-    known: Known | None = None
+    known: KnownJob | None = None
     changes: tuple[Change, ...] = ()
     effect: FireChanges | None = None
     sentence: str = ""
@@ -56,17 +56,17 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ManifestPlan:
     set_name: str | None
     now: Micros
-    steps: tuple[Step, ...] = ()
+    steps: tuple[ApplyStep, ...] = ()
     """All steps, including those of unchanged jobs."""
 
-    def of(self, *actions: Action) -> list[Step]:
+    def of(self, *actions: Action) -> list[ApplyStep]:
         return [step for step in self.steps if step.action in actions]
 
     @property
-    def pending(self) -> list[Step]:
+    def pending(self) -> list[ApplyStep]:
         return self.of("create", "change", "cancel")
 
 
@@ -80,14 +80,14 @@ class _Planner:
     complaints: list[ManifestProblem] = field(default_factory=list)
     found: dict[tuple[str, str], bool] = field(default_factory=dict)
 
-    def plan(self) -> Plan:
+    def plan(self) -> ManifestPlan:
         name = self.wanted.name
         members = [] if name is None else self.server.of_set(name)
-        by_name: defaultdict[str, list[Known]] = defaultdict(list)
+        by_name: defaultdict[str, list[KnownJob]] = defaultdict(list)
         for each in members:
             if each.status != "cancelled":
                 by_name[each.name].append(each)
-        steps: list[Step] = []
+        steps: list[ApplyStep] = []
         for job in self._in_order():
             try:
                 steps.append(self._step(job, by_name[job.name]))
@@ -95,10 +95,10 @@ class _Planner:
                 self.complaints.append(job.complaint(error.detail))
         declared = {job.name for job in self.wanted.jobs}
         left = [each for each in members if each.live and each.name not in declared]
-        steps += [Step("cancel" if self.prune else "undeclared", each.name, known=each) for each in left]
+        steps += [ApplyStep("cancel" if self.prune else "undeclared", each.name, known=each) for each in left]
         if self.complaints:
-            raise Refused(self.complaints)
-        return Plan(name, self.now, tuple(steps))
+            raise FilesRefused(self.complaints)
+        return ManifestPlan(name, self.now, tuple(steps))
 
     def _in_order(self) -> list[Declared]:
         """Return the jobs of the files. A job that follows another comes after it, because that must exist first."""
@@ -124,13 +124,13 @@ class _Planner:
         spec = structs.replace(job.spec, schedule=structs.replace(wanted, job=found[0].job_id))
         return replace(job, spec=spec)
 
-    def _step(self, job: Declared, members: Sequence[Known]) -> Step:
+    def _step(self, job: Declared, members: Sequence[KnownJob]) -> ApplyStep:
         current = self._one(job, members) if members else self._stranger(job)
         if not self._check(job):
-            return Step("unchanged", job.name)  # never shown: the plan is refused, with what is missing
+            return ApplyStep("unchanged", job.name)  # never shown: the plan is refused, with what is missing
         return self._creation(job) if current is None else self._comparison(self._pointed(job), current)
 
-    def _stranger(self, job: Declared) -> Known | None:
+    def _stranger(self, job: Declared) -> KnownJob | None:
         """Return the job of this name on the server that does not belong to the set; None: there is none."""
         found = self.server.named(job.name)
         live = [each for each in found if each.live]
@@ -139,7 +139,7 @@ class _Planner:
             live = [each for each in found if job.spec.one_shot or not each.spec.one_shot][:1]
         return self._one(job, live)
 
-    def _one(self, job: Declared, found: Iterable[Known]) -> Known | None:
+    def _one(self, job: Declared, found: Iterable[KnownJob]) -> KnownJob | None:
         candidates = list(found)
         live = [each for each in candidates if each.live] or candidates[:1]
         if len(live) > 1:
@@ -151,13 +151,13 @@ class _Planner:
             )
         return live[0] if live else None
 
-    def _creation(self, job: Declared) -> Step:
+    def _creation(self, job: Declared) -> ApplyStep:
         spec = job.spec
         if fires.are_known_here(spec):
             sentence, coming = describe(spec.schedule), fires.of(spec, self.now, 1)
         else:
             sentence, coming = self.server.preview(spec, self.now, 1)
-        return Step(
+        return ApplyStep(
             "create",
             job.name,
             declared=job,
@@ -167,7 +167,7 @@ class _Planner:
             predecessor=self.server.last_cancelled(job.name),
         )
 
-    def _comparison(self, job: Declared, current: Known) -> Step:
+    def _comparison(self, job: Declared, current: KnownJob) -> ApplyStep:
         changes = diff.changes(current.spec, job.spec)
         if job.paused is not None and current.live and job.paused != current.paused:
             changes.append(Change("paused", current.paused, job.paused))
@@ -180,23 +180,25 @@ class _Planner:
         if joins:
             changes.append(Change("set", owner, self.wanted.name))
         if not changes:
-            return Step("unchanged", job.name, declared=job, known=current)
+            return ApplyStep("unchanged", job.name, declared=job, known=current)
         found, notes = self._effect(job, current)
-        return Step("change", job.name, declared=job, known=current, changes=tuple(changes), effect=found, notes=notes)
+        return ApplyStep(
+            "change", job.name, declared=job, known=current, changes=tuple(changes), effect=found, notes=notes
+        )
 
-    def _effect(self, job: Declared, current: Known) -> tuple[FireChanges | None, tuple[str, ...]]:
+    def _effect(self, job: Declared, current: KnownJob) -> tuple[FireChanges | None, tuple[str, ...]]:
         old, new = current.spec, job.spec
         if fires.stay(old, new):
             return None, ()
-        coming = self.server.coming(current.job_id, fire_changes.MOST)
+        coming = self.server.coming(current.job_id, fire_changes.MAX_COMPARED_FIRES)
         anchor = fires.anchor(old, new, coming)
         notes = [_MARGIN] if new.max_runs is not None else []
         if fires.keeps_slot(old, new) and old.calendars == new.calendars:
             ahead = fires.within(new, coming)
         elif fires.are_known_here(new):
-            ahead = fires.of(new, self.now, fire_changes.MOST, anchor)
+            ahead = fires.of(new, self.now, fire_changes.MAX_COMPARED_FIRES, anchor)
         else:
-            _, ahead = self.server.preview(new, self.now, fire_changes.MOST, anchor)
+            _, ahead = self.server.preview(new, self.now, fire_changes.MAX_COMPARED_FIRES, anchor)
             notes += _of_slots(new)
         notes += _of_following(new)
         if current.paused and job.paused is not False:
@@ -240,8 +242,10 @@ class _Planner:
         return self.found[kind, name]
 
 
-def make(wanted: FileSet, server: RemoteServer, now: Micros, *, prune: bool = False, take_over: bool = False) -> Plan:
-    """Return the plan. The server is only read. Raise `Refused` with everything that cannot be planned."""
+def make(
+    wanted: FileSet, server: RemoteServer, now: Micros, *, prune: bool = False, take_over: bool = False
+) -> ManifestPlan:
+    """Return the plan. The server is only read. Raise `FilesRefused` with everything that cannot be planned."""
     return _Planner(wanted, server, now, prune, take_over).plan()
 
 

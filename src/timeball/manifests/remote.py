@@ -14,7 +14,7 @@ import msgspec
 from timeball.client.client import Client
 from timeball.client.requests import jobs as job_requests
 from timeball.client.requests import registry as registry_requests
-from timeball.client.requests.request import Request
+from timeball.client.requests.request import ApiRequest
 from timeball.domain import instant
 from timeball.domain.errors import (
     Conflict,
@@ -27,8 +27,8 @@ from timeball.domain.errors import (
 from timeball.domain.instant import Micros
 from timeball.domain.job.job import JobSpec
 from timeball.manifests import diff
-from timeball.manifests.diff import Known
-from timeball.manifests.fires import Ahead
+from timeball.manifests.diff import KnownJob
+from timeball.manifests.fires import ComingFires
 from timeball.manifests.job import MARK
 
 PAGE: Final = 1_000
@@ -46,11 +46,11 @@ class RemoteServer:
 
     # --- looking --------------------------------------------------------------------------------------------------
 
-    def of_set(self, name: str) -> list[Known]:
+    def of_set(self, name: str) -> list[KnownJob]:
         """Return all jobs of a set, newest first, including cancelled ones."""
         return [diff.known(_shown(each)) for each in self._jobs(tag=f"{MARK}{name}")]
 
-    def named(self, name: str) -> list[Known]:
+    def named(self, name: str) -> list[KnownJob]:
         """Return the jobs of this name that are not cancelled, newest first."""
         found = (diff.known(_shown(each)) for each in self._jobs(name=name, status=_THERE))
         return [job for job in found if job.name == name]
@@ -65,13 +65,13 @@ class RemoteServer:
         """Yield all jobs as the server lists them. A job that the server cannot show has an `error` beside its id."""
         return self._jobs(status=status)
 
-    def coming(self, job_id: str, most: int) -> Ahead:
+    def coming(self, job_id: str, most: int) -> ComingFires:
         """Return the next fires of a job, at most `most`."""
         found = self._client.ask(job_requests.next_of_job(job_id, most))
         until = instant.of(found.items[-1].fire_time) if len(found.items) == most else None
-        return Ahead([instant.of(at) for at in found.times], until)
+        return ComingFires([instant.of(at) for at in found.times], until)
 
-    def preview(self, spec: JobSpec, now: Micros, most: int, anchor: Micros | None = None) -> tuple[str, Ahead]:
+    def preview(self, spec: JobSpec, now: Micros, most: int, anchor: Micros | None = None) -> tuple[str, ComingFires]:
         """Return the description of a schedule and its next fires, for schedules that only the server can compute. The
         server does not apply `startAt` and `endAt`; this function does.
         """
@@ -86,7 +86,7 @@ class RemoteServer:
         )
         until = instant.of(found.fires[-1].at) if len(found.fires) == most else None
         fires = [instant.of(fire.at) for fire in found.fires if fire.mark != "excluded"]
-        return found.description, Ahead([at for at in fires if spec.ends is None or at <= spec.ends], until)
+        return found.description, ComingFires([at for at in fires if spec.ends is None or at <= spec.ends], until)
 
     def has_task(self, task_id: str) -> bool:
         return self._has(registry_requests.task(task_id))
@@ -97,12 +97,12 @@ class RemoteServer:
     def has_calendar(self, name: str) -> bool:
         return self._has(registry_requests.calendar(name))
 
-    def read(self, job_id: str) -> Known:
+    def read(self, job_id: str) -> KnownJob:
         return self._known(job_requests.job(job_id))
 
     # --- writing --------------------------------------------------------------------------------------------------
 
-    def create(self, spec: JobSpec, set_name: str | None, predecessor: str | None) -> Known:
+    def create(self, spec: JobSpec, set_name: str | None, predecessor: str | None) -> KnownJob:
         """Create a job. However often and by however many clients this is called, one job is created: the idempotency
         key is made from the names of the set and the job, and from the id of the job of that name that was cancelled
         last, so that a name can be used again.
@@ -122,7 +122,7 @@ class RemoteServer:
             predecessor = made
         raise Conflict(f"job {spec.name!r} was cancelled {GENERATIONS} times; choose another name")
 
-    def create_paused(self, spec: JobSpec, set_name: str | None, predecessor: str | None) -> Known:
+    def create_paused(self, spec: JobSpec, set_name: str | None, predecessor: str | None) -> KnownJob:
         """Create a paused job. It does not fire even if this is interrupted: until it is paused, its first fire is in
         the year 9000.
         """
@@ -130,14 +130,14 @@ class RemoteServer:
         paused = self.pause(self.create(asleep, set_name, predecessor))
         return self.change(paused, diff.patch(asleep, spec))
 
-    def _is_there(self, job_id: str, name: str) -> Known | None:
+    def _is_there(self, job_id: str, name: str) -> KnownJob | None:
         try:
             found = self.read(job_id)
         except NotFound:
             return None
         return None if found.status == "cancelled" or found.name != name else found
 
-    def change(self, job: Known, body: Mapping[str, Any]) -> Known:
+    def change(self, job: KnownJob, body: Mapping[str, Any]) -> KnownJob:
         """Change a job if it has the version that was read. If the answer was lost, read the job to find out whether
         the change took effect.
         """
@@ -149,13 +149,13 @@ class RemoteServer:
                 return found
             raise
 
-    def pause(self, job: Known) -> Known:
+    def pause(self, job: KnownJob) -> KnownJob:
         return self._followed(job, job_requests.pause(job.job_id, "declared as paused"))
 
-    def resume(self, job: Known) -> Known:
+    def resume(self, job: KnownJob) -> KnownJob:
         return self._followed(job, job_requests.resume(job.job_id))
 
-    def cancel(self, job: Known) -> None:
+    def cancel(self, job: KnownJob) -> None:
         """Cancel a job if it has the version that was read. Raise `PreconditionFailed` if it has another one."""
         found = self.read(job.job_id)
         if found.status != "cancelled" and found.version != job.version:
@@ -164,7 +164,7 @@ class RemoteServer:
 
     # --- how ------------------------------------------------------------------------------------------------------
 
-    def _followed(self, job: Known, request: Request[Any]) -> Known:
+    def _followed(self, job: KnownJob, request: ApiRequest[Any]) -> KnownJob:
         """Send a request that has no guard, and return the job. Raise `PreconditionFailed` if its version grew by more
         than one: another request changed the job as well.
         """
@@ -173,14 +173,14 @@ class RemoteServer:
             raise _changed(job)
         return found
 
-    def _has(self, request: Request[Any]) -> bool:
+    def _has(self, request: ApiRequest[Any]) -> bool:
         try:
             self._client.send(request)
         except NotFound:
             return False
         return True
 
-    def _known(self, request: Request[Any]) -> Known:
+    def _known(self, request: ApiRequest[Any]) -> KnownJob:
         return diff.known(msgspec.json.decode(self._client.send(request)))
 
     def _jobs(self, **where: Any) -> Iterator[dict[str, Any]]:
@@ -214,7 +214,7 @@ def _named_in(error: IdempotencyMismatch) -> str:
     return found[0]
 
 
-def _differs(found: Known, body: Mapping[str, Any]) -> bool:
+def _differs(found: KnownJob, body: Mapping[str, Any]) -> bool:
     """Return True if a job does not have the values of an update."""
     marks = [f"{MARK}{each}" for each in found.sets]
     spec = msgspec.structs.replace(found.spec, tags=[*found.spec.tags, *marks])
@@ -228,5 +228,5 @@ def _covers(shown: Any, value: Any) -> bool:
     return bool(shown == value)
 
 
-def _changed(job: Known) -> PreconditionFailed:
+def _changed(job: KnownJob) -> PreconditionFailed:
     return PreconditionFailed(f"another request changed job {job.name!r} after it was read; plan again")

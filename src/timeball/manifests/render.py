@@ -13,9 +13,9 @@ from timeball.domain.instant import Micros, render
 from timeball.manifests import fire_changes
 from timeball.manifests.apply import Done
 from timeball.manifests.fire_changes import FireChanges
-from timeball.manifests.plan import Plan, Step
+from timeball.manifests.plan import ApplyStep, ManifestPlan
 
-LONGEST: Final = 200
+MAX_VALUE_LENGTH: Final = 200
 MAX_FIRES: Final = 100
 """Maximum number of fires of each kind that are listed; all of them are counted."""
 HIDDEN: Final = "•••"
@@ -23,7 +23,7 @@ _SECRET: Final = re.compile(r"passw|secret|token|authorization|cookie|credential
 _SIGNS: Final = {"create": "+", "change": "~", "cancel": "-", "undeclared": "?", "unchanged": " "}
 
 
-def lines(step: Step, now: Micros) -> Iterator[str]:
+def lines(step: ApplyStep, now: Micros) -> Iterator[str]:
     """Yield the lines that describe a step of a plan; none if nothing has to be done."""
     match step.action:
         case "create":
@@ -49,7 +49,7 @@ def lines(step: Step, now: Micros) -> Iterator[str]:
             return
 
 
-def summary(plan: Plan) -> str:
+def summary(plan: ManifestPlan) -> str:
     """Return a line such as `2 to create, 1 to change, 37 unchanged`."""
     counts = [
         (len(plan.of("create")), "to create"),
@@ -79,7 +79,7 @@ def value(given: Any) -> str:
         return "none"
     plain = isinstance(given, str) and given.strip() == given != "" and "\n" not in given
     text = given if plain else msgspec.json.encode(given).decode()
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+    return text if len(text) <= MAX_VALUE_LENGTH else f"{text[:MAX_VALUE_LENGTH]}…"
 
 
 def masked(given: Any, name: str = "") -> Any:
@@ -93,19 +93,19 @@ def masked(given: Any, name: str = "") -> Any:
     return HIDDEN if given is not None and _SECRET.search(name) else given
 
 
-def _place(step: Step) -> str:
+def _place(step: ApplyStep) -> str:
     return "" if step.declared is None else f"  ({step.declared.place})"
 
 
 # --- JSON ---------------------------------------------------------------------------------------------------------
 
 
-def planned(plan: Plan) -> dict[str, Any]:
+def planned(plan: ManifestPlan) -> dict[str, Any]:
     told = [_step(step) for step in plan.steps if step.action != "unchanged"]
     return {"set": plan.set_name, "counts": _counts(plan), "items": told}
 
 
-def applied(plan: Plan, done: Iterable[Done]) -> dict[str, Any]:
+def applied(plan: ManifestPlan, done: Iterable[Done]) -> dict[str, Any]:
     items = []
     for each in done:
         item = _step(each.step)
@@ -122,12 +122,12 @@ def applied(plan: Plan, done: Iterable[Done]) -> dict[str, Any]:
     return {"set": plan.set_name, "counts": _counts(plan), "items": items}
 
 
-def _counts(plan: Plan) -> dict[str, int]:
+def _counts(plan: ManifestPlan) -> dict[str, int]:
     actions = ("create", "change", "cancel", "undeclared", "unchanged")
     return {action: sum(step.action == action for step in plan.steps) for action in actions}
 
 
-def _step(step: Step) -> dict[str, Any]:
+def _step(step: ApplyStep) -> dict[str, Any]:
     told: dict[str, Any] = {"action": step.action, "name": step.name}
     if step.known is not None:
         told["jobId"] = step.known.job_id

@@ -11,7 +11,7 @@ import yaml
 
 from timeball.domain.errors import Invalid
 from timeball.manifests import diff, parse
-from timeball.manifests.diff import Known
+from timeball.manifests.diff import KnownJob
 
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 _WIDTH: Final = 110
@@ -44,7 +44,7 @@ for _tag, _pattern, _first in parse.PLAIN:
     _Dumper.add_implicit_resolver(_tag, _pattern, _first)
 
 
-def declaration(job: Known) -> dict[str, Any]:
+def declaration(job: KnownJob) -> dict[str, Any]:
     """Return a job of a server as a file declares it. `paused` is left out for a one-shot job, because a file cannot
     declare it.
     """

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.ports.store.clock import ClockState
 
 
-async def accept_clock(context: Context) -> ClockState:
+async def accept_clock(context: OperationContext) -> ClockState:
     """End a hold of planning. Without a hold this changes nothing."""
     return await context.store.accept_clock()

@@ -14,7 +14,7 @@ from timeball.ports.wakeups import Wakeups
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class OperationContext:
     store: Store
     clock: Clock
     dice: Dice

@@ -10,12 +10,12 @@ from timeball.domain.errors import Conflict, NotFound
 from timeball.domain.job.job import JobState
 from timeball.domain.planning.planning_failure import warning
 from timeball.domain.run.run import Attempt, Run
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.ports.store.jobs import JobStatus
 from timeball.ports.store.queries import LogLine
 
 
-async def find_job(context: Context, tenant: str, job_id: str) -> JobStatus:
+async def find_job(context: OperationContext, tenant: str, job_id: str) -> JobStatus:
     found = (await context.store.jobs([job_id])).get(job_id)
     if found is None:
         await _refuse_unreadable(context, tenant, job_id)
@@ -24,14 +24,14 @@ async def find_job(context: Context, tenant: str, job_id: str) -> JobStatus:
     return found
 
 
-async def _refuse_unreadable(context: Context, tenant: str, job_id: str) -> None:
+async def _refuse_unreadable(context: OperationContext, tenant: str, job_id: str) -> None:
     """Raise `Conflict` for a job that exists but that this version of Timeball cannot decode."""
     failure = (await context.store.planning_failures([job_id])).get(job_id)
     if failure is not None and failure.tenant == tenant:
         raise Conflict(f"job {job_id} cannot be read by this version of Timeball: {failure.reason}")
 
 
-async def find_scheduled(context: Context, tenant: str, job_id: str) -> JobStatus:
+async def find_scheduled(context: OperationContext, tenant: str, job_id: str) -> JobStatus:
     """Return the same as `find_job`, with a warning if the job cannot be planned."""
     found = await find_job(context, tenant, job_id)
     if found.job.state is not JobState.ACTIVE or found.job.plan_at is None:
@@ -40,7 +40,7 @@ async def find_scheduled(context: Context, tenant: str, job_id: str) -> JobStatu
     return found if failure is None else structs.replace(found, warnings=(*found.warnings, warning(failure)))
 
 
-async def find_run(context: Context, tenant: str, run_id: str) -> Run:
+async def find_run(context: OperationContext, tenant: str, run_id: str) -> Run:
     found = (await context.store.runs([run_id])).get(run_id)
     if found is None or found.tenant != tenant:
         raise NotFound("run", run_id)
@@ -65,7 +65,7 @@ class Found(Struct, frozen=True):
         return self.archived_logs is not None
 
 
-async def find_run_anywhere(context: Context, tenant: str, run_id: str) -> Found:
+async def find_run_anywhere(context: OperationContext, tenant: str, run_id: str) -> Found:
     """Return the run from the store or from the archive."""
     store, archive = context.store, context.archive
     try:

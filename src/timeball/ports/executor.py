@@ -30,7 +30,7 @@ class TryLater(OutOfResources):
         """Microseconds before the run may be claimed again; at most one minute."""
 
 
-class Attempt(Protocol):
+class ExecutorAttempt(Protocol):
     """An attempt as its executor sees it: its identity, its task, and the functions by which the executor reports
     output and progress and learns that the attempt is to stop.
     """
@@ -84,7 +84,7 @@ class Executor(Protocol):
 
     kind: str
 
-    async def execute(self, attempt: Attempt) -> Outcome:
+    async def execute(self, attempt: ExecutorAttempt) -> Outcome:
         """Execute an attempt and return its outcome.
 
         An error of the job is returned as `Failed`, never raised. `OutOfResources` is raised if the machine cannot

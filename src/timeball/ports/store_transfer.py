@@ -10,7 +10,7 @@ from timeball.domain.instant import Micros
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class TransferProgress:
     doing: str
     """The table that is copied, or another step that takes long."""
     rows: int = 0
@@ -19,7 +19,7 @@ class Progress:
     """Their total number; None: it is not known."""
 
 
-Report = Callable[[Progress], None]
+Report = Callable[[TransferProgress], None]
 
 
 class ObjectCopier(Protocol):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from timeball.domain import retention
 from timeball.domain.instant import Micros
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.operation.runs.settle import Settle
 from timeball.operation.storage.large_values import LargeValueStore
 from timeball.operation.storage.search_archive import Archive
@@ -50,7 +50,7 @@ class Server:
         """
         wakeups = LocalWakeups(store.wake_all)
         store.listen(wakeups.hear)
-        context = Context(
+        context = OperationContext(
             store, clock, dice, wakeups, archive=archive, large_value_store=large_value_store or LargeValueStore()
         )
         settle = Settle(context)

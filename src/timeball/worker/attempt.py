@@ -16,7 +16,7 @@ from timeball.domain.run.lifecycle import Outcome
 from timeball.domain.task.task import Task
 from timeball.ports.worker_protocol import Assignment
 from timeball.worker.assignment import AssignedWork
-from timeball.worker.output import Output
+from timeball.worker.output import AttemptOutput
 from timeball.worker.timers import Timer
 
 
@@ -83,7 +83,7 @@ class HeldAttempt(Struct, eq=False):
     """True if the server has refused the outcome of the attempt."""
     unreported: Outcome | None = None
     """The real outcome, while a failure is reported in its place."""
-    output: Output | None = None
+    output: AttemptOutput | None = None
     alarm: Timer | None = None
     """A timer for the start of the attempt while it waits, then for its timeout."""
     lane: asyncio.Task[None] | None = None
@@ -124,7 +124,7 @@ class HeldAttempt(Struct, eq=False):
         if not text or self.outcome is not None or self.stop is Stop.LOST:
             return
         if self.output is None:
-            self.output = Output()
+            self.output = AttemptOutput()
         self.output.write(stream, text)
         self.listener.wrote(self)
 

@@ -184,7 +184,7 @@ class Attempts:
         if attempt.alarm is not None:
             self._alarms.cancel(attempt.alarm)
             attempt.alarm = None
-        unused, enough = now + preemption.LENDING, now + preemption.LONGEST
+        unused, enough = now + preemption.LENDING, now + preemption.MAX_PREEMPTION_DURATION
         attempt.loan = SuspendedSlots(
             since=now,
             left=left,

@@ -26,7 +26,7 @@ def clean(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-class Output:
+class AttemptOutput:
     """Collects the output of one attempt, within the limits of this module."""
 
     __slots__ = ("_dropped", "_live_left", "_pending", "_seq", "_tail", "_tail_size", "waiting")

@@ -64,7 +64,7 @@ class Said(Struct, frozen=True):
         return Pausing(run_id=held.run_id, token=held.token, number=self.number, what=self.what, age=now - self.at)
 
 
-class Batch(Struct):
+class ReportContent(Struct):
     """The content of one report. It is sent again unchanged until it is answered; only the ages of its events grow."""
 
     started: list[HeldAttempt] = []
@@ -73,25 +73,27 @@ class Batch(Struct):
     ended: list[HeldAttempt] = []
     pausing: list[Said] = []
 
-    def parts(self, reason: str) -> list[Batch]:
+    def parts(self, reason: str) -> list[ReportContent]:
         """Split a report that the server refused. Return the batches to send instead, in order.
 
         The parts become smaller with each refusal, so that in the end only the single item that the server refuses is
         left out. A refused outcome is replaced by a failure with the reason.
         """
         kinds = [
-            *([Batch(started=self.started)] if self.started else []),
-            *([Batch(pausing=self.pausing)] if self.pausing else []),
-            *([Batch(progress=self.progress)] if self.progress else []),
-            *([Batch(logs=self.logs)] if self.logs else []),
-            *([Batch(ended=self.ended)] if self.ended else []),
+            *([ReportContent(started=self.started)] if self.started else []),
+            *([ReportContent(pausing=self.pausing)] if self.pausing else []),
+            *([ReportContent(progress=self.progress)] if self.progress else []),
+            *([ReportContent(logs=self.logs)] if self.logs else []),
+            *([ReportContent(ended=self.ended)] if self.ended else []),
         ]
         if len(kinds) > 1:
             return kinds
         if self.size > 1:
             first, second = (slice(None, self.size // 2), slice(self.size // 2, None))
             return [
-                Batch(self.started[half], self.progress[half], self.logs[half], self.ended[half], self.pausing[half])
+                ReportContent(
+                    self.started[half], self.progress[half], self.logs[half], self.ended[half], self.pausing[half]
+                )
                 for half in (first, second)
             ]
         for attempt in self.ended:
@@ -160,7 +162,7 @@ class ReportQueue:
         self._log_size = 0
         self._ended: deque[HeldAttempt] = deque()
         self._pausing: list[Said] = []
-        self._under_way: Batch | None = None
+        self._under_way: ReportContent | None = None
         self._alarm_set = False
         self._news = asyncio.Event()
         self._empty = asyncio.Event()
@@ -206,7 +208,7 @@ class ReportQueue:
         self._pausing.append(Said(attempt, attempt.asked, what, self._clock.monotonic()))
         self._tell()
 
-    def apart(self, batch: Batch, fault: str) -> list[Batch]:
+    def apart(self, batch: ReportContent, fault: str) -> list[ReportContent]:
         """Split a batch that fails each time although an empty report succeeds. Return the batches to send instead, in
         order. A single outcome that fails is replaced by a failure with the reason, once. If that fails as well, its
         content is not the cause: the original outcome is queued again, behind the others.
@@ -250,14 +252,14 @@ class ReportQueue:
         """Wait until all events were reported and confirmed."""
         await self._empty.wait()
 
-    async def next(self) -> Batch:
+    async def next(self) -> ReportContent:
         """Wait for events and return the next batch. The caller calls `confirm` once the server has accepted it."""
         await self._news.wait()
         self._news.clear()
         for attempt in list(self._talking.values()):
             self._collect(attempt)
         logs = self._take_logs()
-        self._under_way = Batch(
+        self._under_way = ReportContent(
             started=[a for a in self._started[:MAX_NOTES_PER_REPORT] if a.outcome is None and a.stop is not Stop.LOST],
             progress=list(islice(self._progress.values(), MAX_NOTES_PER_REPORT)),
             logs=logs,

@@ -20,7 +20,7 @@ from timeball.ports.worker_protocol import (
     WorkerProtocol,
     WorkerRegistered,
 )
-from timeball.worker.report_queue import Batch, ReportQueue
+from timeball.worker.report_queue import ReportContent, ReportQueue
 from timeball.worker.timers import Timer, Timers
 
 WAIT: Final = 10 * SECOND
@@ -74,7 +74,7 @@ class Faults:
         self._count = 0
         self._splitting = False
 
-    def suspects(self, batch: Batch, error: Exception) -> bool:
+    def suspects(self, batch: ReportContent, error: Exception) -> bool:
         if isinstance(error, TimeoutError) or (isinstance(error, Unavailable) and not isinstance(error, ServerFault)):
             self._count = 0
             return False
@@ -105,7 +105,7 @@ class Holder(Protocol):
         """Apply an answer of the server: start, cancel, kill or suspend attempts. Return True if it had assignments."""
         ...
 
-    def confirmed(self, batch: Batch) -> None: ...
+    def confirmed(self, batch: ReportContent) -> None: ...
 
     def refused(self, tokens: list[int]) -> None: ...
 

@@ -15,12 +15,12 @@ from typing import Final
 from timeball.domain.errors import Forbidden, Unauthorized
 from timeball.domain.instant import MINUTE, SECOND, Micros
 from timeball.ports.clock import Clock, Dice
-from timeball.ports.executor import Attempt, Executor
+from timeball.ports.executor import Executor, ExecutorAttempt
 from timeball.ports.process_guard import Guard
 from timeball.ports.worker_protocol import Beat, PollResponse, RegisterWorker, WorkerProtocol
 from timeball.worker.attempt import HeldAttempt, Stop
 from timeball.worker.attempts import Attempts
-from timeball.worker.report_queue import Batch, ReportQueue
+from timeball.worker.report_queue import ReportContent, ReportQueue
 from timeball.worker.session import ANSWER, Backoff, ServerSession, said
 from timeball.worker.timers import Timers
 
@@ -57,7 +57,7 @@ class Worker:
         *,
         dice: Dice,
         guard: Guard | None = None,
-        outlived: Callable[[Sequence[Attempt]], None] | None = None,
+        outlived: Callable[[Sequence[ExecutorAttempt]], None] | None = None,
     ) -> None:
         """`outlived` is called with attempts that still execute when the lease of their lost session is
         about to lapse.
@@ -287,7 +287,7 @@ class Worker:
             self._attempts.make_room(token, number)
         return bool(orders.assignments)
 
-    def confirmed(self, batch: Batch) -> None:
+    def confirmed(self, batch: ReportContent) -> None:
         self._attempts.confirm(batch.ended)
 
     def refused(self, tokens: list[int]) -> None:

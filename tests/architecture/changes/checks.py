@@ -45,7 +45,7 @@ from timeball.executors.process.process import Processes
 from timeball.executors.python.executor import PythonExecutor
 from timeball.executors.python.process import PythonProcesses
 from timeball.jobspec.job_reader import read_job
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.operation.runs.cancel import cancel_run
 from timeball.operation.runs.discard import discard
 from timeball.operation.runs.explain import explain_run
@@ -185,13 +185,13 @@ def _shown(status: Status) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _store() -> AsyncIterator[tuple[Store, Context]]:
+async def _store() -> AsyncIterator[tuple[Store, OperationContext]]:
     with tempfile.TemporaryDirectory() as folder:
         store = sqlite_store(Path(folder) / "timeball.db")
         await store.open()
         try:
             await store.register(worker("w_1"), LEASE)
-            yield store, Context(store, system.SystemClock(), random.Random(1), LocalWakeups(lambda _: None))
+            yield store, OperationContext(store, system.SystemClock(), random.Random(1), LocalWakeups(lambda _: None))
         finally:
             await store.close()
 

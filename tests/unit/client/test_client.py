@@ -8,9 +8,9 @@ from tests.support.both_clients import pass_the_time
 from tests.support.stub_server import StubServer
 from timeball import Client
 from timeball.client.exchange import Destination
-from timeball.client.http_sync import Interrupted, Unreachable
+from timeball.client.http_sync import AnswerInterrupted, Unreachable
 from timeball.domain import errors
-from timeball.domain.errors import Invalid, NotFound, Problem, TimeballError, Unavailable
+from timeball.domain.errors import Invalid, NotFound, TimeballError, Unavailable, WrongValue
 
 JOB = {"jobId": "j_1", "name": "etl", "status": "scheduled", "nextFireAt": "2026-03-01T02:00:00Z", "someday": 1}
 
@@ -50,7 +50,7 @@ def test_every_job_gets_a_key_of_its_own_unless_it_brings_one(server: StubServer
 def test_a_lost_connection_is_tried_again_with_the_same_key_at_the_next_server(
     server: StubServer, client: Client
 ) -> None:
-    server.fail("POST", "/v1/jobs", Interrupted("reset"))
+    server.fail("POST", "/v1/jobs", AnswerInterrupted("reset"))
     server.on("POST", "/v1/jobs", JOB)
     assert client.create_job(shell="true").job_id == "j_1"
     first, second = server.seen
@@ -59,7 +59,7 @@ def test_a_lost_connection_is_tried_again_with_the_same_key_at_the_next_server(
 
 
 def test_what_could_happen_twice_is_not_repeated_after_it_was_sent(server: StubServer, client: Client) -> None:
-    server.fail("POST", "/v1/jobs/j_1/run", Interrupted("reset"))
+    server.fail("POST", "/v1/jobs/j_1/run", AnswerInterrupted("reset"))
     with pytest.raises(Unavailable, match=r"POST /v1/jobs/j_1/run \(reset\); it may have taken effect"):
         client.run_now("j_1")
     assert len(server.seen) == 1
@@ -143,7 +143,7 @@ def test_a_refusal_keeps_its_pointers_and_names(server: StubServer, client: Clie
     server.problem("POST", "/v1/jobs", 422, "invalid_schedule", "bad cron", errors=wrong)
     with pytest.raises(Invalid) as invalid:
         client.create_job(shell="true", cron="0 0 1 13 *")
-    assert invalid.value.problems == (Problem("/schedule/expression", "no such month"),)
+    assert invalid.value.problems == (WrongValue("/schedule/expression", "no such month"),)
     server.problem("GET", "/v1/runs/r_1", 404, "not_found", "there is no run 'r_1'")
     with pytest.raises(NotFound) as missing:
         client.run("r_1")

@@ -16,7 +16,7 @@ from aiohttp.client_reqrep import ConnectionKey
 from tests.support.both_clients import Blocking
 from timeball.client import http_async
 from timeball.client.http_async import AiohttpTransport
-from timeball.client.http_sync import HttpTransport, Incoming, Interrupted, Outgoing, Transport, Unreachable
+from timeball.client.http_sync import AnswerInterrupted, HttpTransport, Incoming, Outgoing, Transport, Unreachable
 
 GET = Outgoing("GET", "/hello?x=1", {"X-Mine": "yes"}, None)
 
@@ -148,9 +148,9 @@ def test_a_server_that_speaks_no_tls(server: str, transport: Transport) -> None:
 
 
 def test_an_answer_that_breaks_off_or_takes_too_long(server: str, transport: Transport) -> None:
-    with pytest.raises(Interrupted, match="the answer broke off"):
+    with pytest.raises(AnswerInterrupted, match="the answer broke off"):
         transport.send(server, asking("/broken"), 5)
-    with pytest.raises(Interrupted, match="it did not answer in time"):
+    with pytest.raises(AnswerInterrupted, match="it did not answer in time"):
         transport.send(server, asking("/hang"), 0.05)
 
 
@@ -162,7 +162,7 @@ def test_a_large_body_is_sent_whole(server: str, transport: Transport) -> None:
 def test_a_server_that_takes_nothing_is_not_written_to_for_ever(transport: Transport) -> None:
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         server = f"http://127.0.0.1:{deaf.getsockname()[1]}"
-        with pytest.raises(Interrupted, match="it did not answer in time"):
+        with pytest.raises(AnswerInterrupted, match="it did not answer in time"):
             transport.send(server, Outgoing("POST", "/", {}, bytes(32 * 1024 * 1024)), 0.1)
 
 
@@ -181,7 +181,7 @@ def test_a_stream_that_breaks_off_or_falls_silent_says_so(
     server: str, transport: Transport, path: str, reason: str
 ) -> None:
     heard: list[bytes | Incoming] = []
-    with pytest.raises(Interrupted, match=reason):
+    with pytest.raises(AnswerInterrupted, match=reason):
         heard.extend(transport.stream(server, asking(path), 0.2))
     assert b"onetwo".startswith(b"".join(part for part in heard if isinstance(part, bytes)))
 

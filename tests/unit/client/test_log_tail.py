@@ -9,7 +9,7 @@ from tests.support.both_clients import pass_the_time
 from tests.support.stub_server import StubServer
 from timeball import Client, NotFound, Unavailable
 from timeball.client import retrying
-from timeball.client.http_sync import Interrupted, Unreachable
+from timeball.client.http_sync import AnswerInterrupted, Unreachable
 from timeball.client.log_tail import Lines
 from timeball.client.models.logs import LogChunk
 from timeball.domain.errors import TimeballError
@@ -19,7 +19,7 @@ RUN = "/v1/runs/r_1"
 LOGS = "/v1/runs/r_1/logs"
 LIVE = {"runId": "r_1", "status": "running"}
 DONE = {"runId": "r_1", "status": "succeeded"}
-CUT = Interrupted("Connection reset by peer")
+CUT = AnswerInterrupted("Connection reset by peer")
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ from timeball.domain.schedule.schedule import CronSchedule, Interval
 from timeball.domain.task.task import Http, Shell
 from timeball.manifests import fire_changes, fires
 from timeball.manifests import parse as manifest_parse
-from timeball.manifests.errors import Refused
+from timeball.manifests.errors import FilesRefused
 from timeball.manifests.files import FileSet, find, gather
 from timeball.manifests.job import Declared
 
@@ -29,7 +29,7 @@ def one(text: str, file: str = "jobs.yaml") -> Declared:
 
 
 def refused(text: str, file: str = "jobs.yaml") -> list[str]:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(FilesRefused) as caught:
         load(text, file)
     return [str(complaint) for complaint in caught.value.complaints]
 
@@ -141,7 +141,7 @@ def test_a_folder_means_its_files_and_those_below(tmp_path: Path) -> None:
     for name in ("b.yaml", "a.toml", "below/c.yml", "notes.txt", "timeball.toml", ".hidden.yaml", ".git/d.yaml"):
         (tmp_path / name).write_text("")
     assert [str(path.relative_to(tmp_path)) for path in find([str(tmp_path)])] == ["a.toml", "b.yaml", "below/c.yml"]
-    with pytest.raises(Refused, match="2 problems in these files"):
+    with pytest.raises(FilesRefused, match="2 problems in these files"):
         find([str(tmp_path / "nowhere"), str(tmp_path / ".git" / "..") + "/nothing"])
 
 
@@ -198,7 +198,8 @@ def test_other_shapes_of_a_job_are_understood() -> None:
         ("jobs: [{name: a, task: {kind: shell, command: x}}]",
          "jobs.yaml:1: jobs[0].schedule: a declared job needs a schedule"),
         (f"jobs: [{JOB[:-1]}, tags: ['declared:x']}}]", "jobs.yaml:1: jobs[0].tags: tags that begin with 'declared:'"),
-        (f"jobs: [{JOB[:-1]}, idempotencyKey: x}}]", "jobs[0].idempotencyKey: a declared job is recognised by its name"),
+        (f"jobs: [{JOB[:-1]}, idempotencyKey: x}}]",
+         "jobs[0].idempotencyKey: a declared job is recognised by its name"),
         (f"jobs: [{JOB[:-1]}, paused: soon}}]", "jobs[0].paused: 'soon' is neither true nor false"),
         ("jobs: [{name: a, paused: true, task: {kind: shell, command: x}, schedule: {type: immediate}}]",
          "jobs[0].paused: only a schedule that repeats"),
@@ -236,7 +237,7 @@ def spec(expression: str, timezone: str = "UTC", **more: str) -> JobSpec:
 
 
 def changed(old: str, new: str, now: Micros = NOW, timezone: str = "UTC") -> fire_changes.FireChanges:
-    before, after = (fires.of(spec(each, timezone), now, fire_changes.MOST) for each in (old, new))
+    before, after = (fires.of(spec(each, timezone), now, fire_changes.MAX_COMPARED_FIRES) for each in (old, new))
     return fire_changes.compare(before, after, now, timezone)
 
 
@@ -283,7 +284,7 @@ def test_an_interval_keeps_its_grid_when_only_its_end_changes() -> None:
     old = decode_spec(msgspec.json.encode(base))
     new = decode_spec(msgspec.json.encode({**base, "endAt": "2026-11-16T00:00:00Z"}))
     coming = [NOW + 17_000_000 + n * HOUR for n in range(100)]
-    assert fires.of(new, NOW, 1_000, fires.anchor(old, new, fires.Ahead(coming))) == fires.Ahead(coming[:4])
+    assert fires.of(new, NOW, 1_000, fires.anchor(old, new, fires.ComingFires(coming))) == fires.ComingFires(coming[:4])
     assert not fires.stay(old, new)
     assert fires.stay(old, old)
 

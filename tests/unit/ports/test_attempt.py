@@ -15,7 +15,7 @@ from timeball.server.worker_gateway.delivery import released
 from timeball.server.worker_gateway.session import assignment_of
 from timeball.worker.assignment import Reader
 from timeball.worker.attempt import HeldAttempt
-from timeball.worker.report_queue import Batch, ReportQueue
+from timeball.worker.report_queue import ReportContent, ReportQueue
 
 FIELDS = AttemptWithLocks.__struct_fields__
 CLAIM = Claim(
@@ -46,7 +46,7 @@ def held(assignment: Assignment) -> HeldAttempt:
 
 
 def reported(attempt: HeldAttempt) -> Report:
-    return Batch(ended=[attempt]).report("w_1", 1, 0, now=9)
+    return ReportContent(ended=[attempt]).report("w_1", 1, 0, now=9)
 
 
 def test_an_attempt_keeps_its_identity_from_the_claim_to_the_settlement() -> None:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from timeball.ports.worker_protocol import MAX_CHUNK_LENGTH, LogChunk
-from timeball.worker.output import LIVE, TAIL, Output
+from timeball.worker.output import LIVE, TAIL, AttemptOutput
 
 
-def take(output: Output) -> list[LogChunk]:
+def take(output: AttemptOutput) -> list[LogChunk]:
     return output.take("r_1", 1, 7)
 
 
 def test_neighbours_of_a_stream_are_joined_and_numbered() -> None:
-    output = Output()
+    output = AttemptOutput()
     for stream, text in [("stdout", "a"), ("stdout", "b"), ("stderr", "c"), ("stdout", "d")]:
         output.write(stream, text)
     assert [(c.seq, c.stream, c.text) for c in take(output)] == [
@@ -26,7 +26,7 @@ def test_neighbours_of_a_stream_are_joined_and_numbered() -> None:
 
 
 def test_a_flood_keeps_its_beginning_and_its_end_and_no_more() -> None:
-    output = Output()
+    output = AttemptOutput()
     total = 0
     kept = 0
     for number in range(20_000):
@@ -46,7 +46,7 @@ def test_a_flood_keeps_its_beginning_and_its_end_and_no_more() -> None:
 
 
 def test_one_enormous_piece_and_bytes_are_counted_as_bytes() -> None:
-    output = Output()
+    output = AttemptOutput()
     output.write("stdout", "é" * (LIVE + TAIL + 10))
     output.close()
     chunks = take(output)
@@ -57,7 +57,7 @@ def test_one_enormous_piece_and_bytes_are_counted_as_bytes() -> None:
 
 
 def test_what_fits_is_complete() -> None:
-    output = Output()
+    output = AttemptOutput()
     output.write("stdout", "x" * (LIVE + TAIL))
     output.close()
     chunks = take(output)

@@ -12,7 +12,7 @@ from tests.unit.worker.test_worker import Bench, working
 from timeball.domain.dispatch import preemption
 from timeball.domain.instant import MILLISECOND, SECOND
 from timeball.domain.run.lifecycle import Cancelled, Failed, Outcome, Released, Succeeded
-from timeball.ports.executor import Attempt
+from timeball.ports.executor import ExecutorAttempt
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -26,7 +26,7 @@ class Stoppable:
         self.result: Outcome = Succeeded()
         bench.executor.behaviours["process"] = self.execute
 
-    async def execute(self, attempt: Attempt) -> Outcome:
+    async def execute(self, attempt: ExecutorAttempt) -> Outcome:
         attempt.on_pause(lambda: self.signals.append("stop"), lambda: self.signals.append("go on"))
         attempt.on_cancel(self.ends.set)
         await self.ends.wait()
@@ -138,7 +138,7 @@ async def test_what_cannot_be_stopped_is_handed_back(bench: Bench) -> None:
 async def test_what_succeeds_before_it_could_be_handed_back_has_succeeded(bench: Bench) -> None:
     process = Stoppable(bench)
 
-    async def stubborn(attempt: Attempt) -> Outcome:
+    async def stubborn(attempt: ExecutorAttempt) -> Outcome:
         attempt.on_cancel(lambda: None)
         await process.ends.wait()
         return Succeeded()

@@ -18,9 +18,9 @@ from timeball.domain.errors import Unavailable
 from timeball.domain.run.lifecycle import Failed, Failure, Outcome, Succeeded
 from timeball.domain.run.status import Status
 from timeball.domain.task.retry import Retry
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.operation.runs.settle import Settle
-from timeball.ports.executor import Attempt
+from timeball.ports.executor import ExecutorAttempt
 from timeball.ports.store.runs import Claim, Settled, Settlement, SlotRequest
 from timeball.ports.worker_protocol import (
     MAX_EXCEPTION_LENGTH,
@@ -57,7 +57,7 @@ class Executor:
     def __init__(self, **outcomes: Outcome) -> None:
         self.outcomes = outcomes
 
-    async def execute(self, attempt: Attempt) -> Outcome:
+    async def execute(self, attempt: ExecutorAttempt) -> Outcome:
         function: str = getattr(attempt.task, "function", "")
         return self.outcomes.get(function, Succeeded())
 
@@ -179,7 +179,7 @@ def settle_of(store: Picky) -> Settle:
     def wake_all(topic: str) -> None:
         pass
 
-    return Settle(Context(store, SystemClock(), random.Random(1), LocalWakeups(wake_all)))
+    return Settle(OperationContext(store, SystemClock(), random.Random(1), LocalWakeups(wake_all)))
 
 
 async def claims_of(store: Picky, count: int, **fields: Any) -> list[Claim]:

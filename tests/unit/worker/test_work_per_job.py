@@ -19,7 +19,7 @@ from timeball.domain.run.lifecycle import Succeeded
 from timeball.domain.task.task import Python
 from timeball.executors.python.executor import PythonExecutor
 from timeball.jobspec import json_input
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.operation.runs.settle import Settle
 from timeball.ports.worker_protocol import Ended, RegisterWorker, Report
 from timeball.server.loops.dispatcher import Dispatcher
@@ -69,7 +69,7 @@ async def drain(slots: int) -> Counter[str]:
     await store.submit([one_shot(now, task=Python(function="noop")) for _ in range(JOBS)])
     wakeups = LocalWakeups(lambda _: None)
     counted = Counted(store, counts, "claim", "settle", "note", "give_back", "next_eligible_at")
-    context = Context(counted, SystemClock(), random.Random(1), wakeups)  # type: ignore[arg-type]
+    context = OperationContext(counted, SystemClock(), random.Random(1), wakeups)  # type: ignore[arg-type]
     gateway = WorkerGateway(context, Settle(context))
     dispatcher = Dispatcher(context, wakeups, gateway)
     done = asyncio.Event()

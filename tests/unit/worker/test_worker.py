@@ -15,14 +15,14 @@ from timeball.domain.errors import Invalid, TooLarge, Unauthorized, Unavailable
 from timeball.domain.instant import MILLISECOND, SECOND
 from timeball.domain.run.lifecycle import Cancelled, Failed, Outcome, Released, Succeeded
 from timeball.domain.task.task import Python
-from timeball.ports.executor import Attempt, OutOfResources
+from timeball.ports.executor import ExecutorAttempt, OutOfResources
 from timeball.ports.worker_protocol import RegisterWorker, Report, ReportAck, SessionLost
 from timeball.system import SystemClock, dice
 from timeball.worker.worker import Worker
 
 pytestmark = pytest.mark.timeout(30)
 
-Behaviour = Callable[[Attempt], Awaitable[Outcome]]
+Behaviour = Callable[[ExecutorAttempt], Awaitable[Outcome]]
 
 
 class Scripted:
@@ -37,7 +37,7 @@ class Scripted:
         self.interrupted: list[int] = []
         self.go = asyncio.Event()
 
-    async def execute(self, attempt: Attempt) -> Outcome:
+    async def execute(self, attempt: ExecutorAttempt) -> Outcome:
         assert isinstance(attempt.task, Python)
         self.started.append(attempt.token)
         self.started_at[attempt.token] = CLOCK.monotonic()
@@ -47,16 +47,16 @@ class Scripted:
             self.interrupted.append(attempt.token)
             raise
 
-    async def _forever(self, attempt: Attempt) -> Outcome:
+    async def _forever(self, attempt: ExecutorAttempt) -> Outcome:
         await asyncio.Event().wait()
         raise AssertionError
 
-    async def _wait(self, attempt: Attempt) -> Outcome:
+    async def _wait(self, attempt: ExecutorAttempt) -> Outcome:
         await self.go.wait()
         return Succeeded()
 
 
-async def _noop(attempt: Attempt) -> Outcome:
+async def _noop(attempt: ExecutorAttempt) -> Outcome:
     return Succeeded()
 
 
@@ -163,7 +163,7 @@ async def test_cancel_interrupts_and_reports_cancelled() -> None:
 
 
 async def test_cancel_wins_over_a_success_that_comes_after_it() -> None:
-    async def stubborn(attempt: Attempt) -> Outcome:
+    async def stubborn(attempt: ExecutorAttempt) -> Outcome:
         with suppress(asyncio.CancelledError):
             await asyncio.Event().wait()
         return Succeeded()
@@ -180,7 +180,7 @@ async def test_cancel_wins_over_a_success_that_comes_after_it() -> None:
 async def test_a_kill_takes_the_grace_away_also_from_what_was_told_to_stop() -> None:
     graces: dict[int, list[int]] = {1: [], 2: []}
 
-    async def polite(attempt: Attempt) -> Outcome:
+    async def polite(attempt: ExecutorAttempt) -> Outcome:
         killed = asyncio.Event()
 
         def told() -> None:
@@ -354,7 +354,7 @@ async def test_what_the_worker_cannot_do_fails_and_says_why() -> None:
 
 
 async def test_output_comes_before_the_outcome_and_progress_arrives() -> None:
-    async def talkative(attempt: Attempt) -> Outcome:
+    async def talkative(attempt: ExecutorAttempt) -> Outcome:
         attempt.log("stdout", "one\n")
         attempt.log("stdout", "two\0\ud800\n")
         attempt.log("stderr", "three\n")
@@ -383,7 +383,7 @@ async def test_context_variables_of_one_attempt_do_not_reach_the_next() -> None:
     seen: list[str] = []
     variable = ContextVar("variable", default="untouched")
 
-    async def colour(attempt: Attempt) -> Outcome:
+    async def colour(attempt: ExecutorAttempt) -> Outcome:
         seen.append(variable.get())
         variable.set("touched")
         return Succeeded()
@@ -408,7 +408,7 @@ async def test_jobs_that_take_their_time_let_the_event_loop_turn_in_between(monk
     turns = passed = 0
     began_in_turn: set[int] = set()
 
-    async def busy(attempt: Attempt) -> Outcome:
+    async def busy(attempt: ExecutorAttempt) -> Outcome:
         nonlocal passed
         began_in_turn.add(turns)
         passed += 3 * MILLISECOND
@@ -434,7 +434,7 @@ async def test_jobs_that_take_their_time_let_the_event_loop_turn_in_between(monk
 async def test_the_next_poll_offers_the_slots_of_all_short_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
     passed = 0
 
-    async def quick(attempt: Attempt) -> Outcome:
+    async def quick(attempt: ExecutorAttempt) -> Outcome:
         nonlocal passed
         passed += 100
         return Succeeded()
@@ -494,7 +494,7 @@ async def test_no_goodbye_in_a_session_that_was_lost_with_its_last_words() -> No
 
 
 async def test_no_goodbye_while_something_still_runs() -> None:
-    async def unstoppable(attempt: Attempt) -> Outcome:
+    async def unstoppable(attempt: ExecutorAttempt) -> Outcome:
         attempt.on_cancel(lambda: None)
         await bench.executor.go.wait()
         return Succeeded()
@@ -509,7 +509,7 @@ async def test_no_goodbye_while_something_still_runs() -> None:
 
 
 async def test_a_report_that_the_server_refuses_is_sent_with_less() -> None:
-    async def talkative(attempt: Attempt) -> Outcome:
+    async def talkative(attempt: ExecutorAttempt) -> Outcome:
         attempt.log("stdout", "words\n")
         return Succeeded()
 
@@ -533,10 +533,10 @@ async def test_a_report_that_the_server_refuses_is_sent_with_less() -> None:
 
 
 async def test_only_the_outcome_that_the_server_cannot_take_is_failed() -> None:
-    async def bad(attempt: Attempt) -> Outcome:
+    async def bad(attempt: ExecutorAttempt) -> Outcome:
         return Succeeded(Raw(b'"bad"'))
 
-    async def talkative(attempt: Attempt) -> Outcome:
+    async def talkative(attempt: ExecutorAttempt) -> Outcome:
         attempt.log("stdout", f"words of {attempt.token}\n")
         return Succeeded()
 
@@ -573,7 +573,7 @@ async def test_only_the_outcome_that_the_server_cannot_take_is_failed() -> None:
 
 
 async def test_attempts_that_outlive_their_lost_session_are_named_before_the_lease_lapses() -> None:
-    async def stubborn(attempt: Attempt) -> Outcome:
+    async def stubborn(attempt: ExecutorAttempt) -> Outcome:
         attempt.on_cancel(lambda: None)
         await bench.executor.go.wait()
         return Succeeded()
@@ -608,7 +608,7 @@ async def test_attempts_that_outlive_their_lost_session_are_named_before_the_lea
 async def test_what_is_handed_back_for_a_shortage_has_not_begun_however_late_that_is_noticed(drains: bool) -> None:
     """I29: the server has stored the start already, and repeats no run that is delivered at most once after that."""
 
-    async def run_short(attempt: Attempt) -> Outcome:
+    async def run_short(attempt: ExecutorAttempt) -> Outcome:
         attempt.on_cancel(lambda: None)
         await bench.server.until(lambda: attempt.token in bench.server.started)
         if drains:

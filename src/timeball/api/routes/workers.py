@@ -10,7 +10,7 @@ from timeball.api.routing import Answer, Call, Permission, Route, answer_json
 from timeball.api.rows import rows
 from timeball.domain.dispatch import placement
 from timeball.domain.instant import render
-from timeball.ports.store.workers import Worker
+from timeball.ports.store.workers import WorkerRecord
 
 
 class InUse(Struct, frozen=True, rename="camel"):
@@ -55,7 +55,7 @@ async def list_workers(call: Call) -> Answer:
     return answer_json({"items": rows(workers, _view, "workerId", lambda worker: worker.session), "nextCursor": None})
 
 
-def _view(worker: Worker) -> WorkerView:
+def _view(worker: WorkerRecord) -> WorkerView:
     return WorkerView(
         worker_id=worker.session,
         name=worker.name,

@@ -109,12 +109,12 @@ def import_kubernetes(session: CliSession, file: str, *, set_name: str | None, *
       timeball import kubernetes cronjobs.yaml --to jobs.yaml
     """
     from timeball.manifests import parse
-    from timeball.manifests.errors import Refused
+    from timeball.manifests.errors import FilesRefused
     from timeball.manifests.importing import kubernetes
 
     try:
         documents = parse.read("standard input" if file == "-" else file, _raw(file))
-    except Refused as error:
+    except FilesRefused as error:
         declaring.fail(error)
     _import(session, kubernetes.translate(documents), file, set_name or "kubernetes", **how)
 
@@ -132,7 +132,7 @@ def _import(
     runs_on: tuple[str, ...],
 ) -> None:
     from timeball.manifests import plan, writer
-    from timeball.manifests.errors import Refused
+    from timeball.manifests.errors import FilesRefused
     from timeball.manifests.importing import translation
     from timeball.system import wall
 
@@ -154,7 +154,7 @@ def _import(
         else:
             made = plan.make(wanted, declaring.server_of(session), wall(), take_over=take_over)
             done = declaring.carry_out(session, made, yes=True)
-    except Refused as error:
+    except FilesRefused as error:
         declaring.fail(error)
     lost = {remark.line for remark in found.remarks if remark.lost}
     if lost or not done:

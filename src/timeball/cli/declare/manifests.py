@@ -17,7 +17,7 @@ from timeball.domain.errors import Invalid, TimeballError
 if TYPE_CHECKING:
     from timeball.manifests.apply import Done
     from timeball.manifests.files import FileSet
-    from timeball.manifests.plan import Plan
+    from timeball.manifests.plan import ManifestPlan
     from timeball.manifests.remote import RemoteServer
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -104,11 +104,11 @@ def apply_command(
       timeball apply jobs.yaml
       timeball apply jobs/ --prune --yes
     """
-    from timeball.manifests.errors import Refused
+    from timeball.manifests.errors import FilesRefused
 
     try:
         made = _plan(session, paths, set_name, prune, take_over)
-    except Refused as error:
+    except FilesRefused as error:
         fail(error)
     if session.output.form != "json":
         _tell_undeclared(made)
@@ -148,7 +148,7 @@ def export_command(session: CliSession, *, set_name: str | None, everything: boo
 # --- shared with `import` -----------------------------------------------------------------------------------------
 
 
-def carry_out(session: CliSession, made: Plan, *, yes: bool) -> bool:
+def carry_out(session: CliSession, made: ManifestPlan, *, yes: bool) -> bool:
     """Apply a plan and print the result of each step. Return True if all steps were applied."""
     from timeball.domain.text import english
     from timeball.manifests import apply
@@ -192,7 +192,7 @@ def carry_out(session: CliSession, made: Plan, *, yes: bool) -> bool:
 _VERBS = {"create": "created", "change": "changed", "cancel": "cancelled"}
 
 
-def show(session: CliSession, made: Plan) -> None:
+def show(session: CliSession, made: ManifestPlan) -> None:
     from timeball.manifests import render
 
     if session.output.form == "json":
@@ -210,7 +210,7 @@ def show(session: CliSession, made: Plan) -> None:
 _COLOURS = {"create": "green", "change": "yellow", "cancel": "red", "undeclared": "yellow", "unchanged": None}
 
 
-def _hint(session: CliSession, made: Plan) -> None:
+def _hint(session: CliSession, made: ManifestPlan) -> None:
     if made.set_name is None and session.output.pretty:
         click.echo(
             "These files name no set, so jobs that are removed from them stay on the server. To let --prune cancel such"
@@ -221,9 +221,9 @@ def _hint(session: CliSession, made: Plan) -> None:
 
 def fail(error: TimeballError) -> NoReturn:
     """Print all errors, one per line, in the format of compilers, and exit with 1."""
-    from timeball.manifests.errors import Refused
+    from timeball.manifests.errors import FilesRefused
 
-    if isinstance(error, Refused):
+    if isinstance(error, FilesRefused):
         for complaint in error.complaints:
             click.echo(printable(str(complaint)), err=True)
         failures.say(error.detail)
@@ -251,7 +251,7 @@ def server_of(session: CliSession) -> RemoteServer:
     return RemoteServer(session.client)
 
 
-def _tell_undeclared(made: Plan) -> None:
+def _tell_undeclared(made: ManifestPlan) -> None:
     from timeball.manifests import render
 
     for step in made.of("undeclared"):
@@ -268,7 +268,9 @@ def _tell(session: CliSession, done: Done, now: int) -> None:
         click.secho(printable(render.did(done, now)), fg=_COLOURS[done.step.action])
 
 
-def _plan(session: CliSession, paths: tuple[str, ...], set_name: str | None, prune: bool, take_over: bool) -> Plan:
+def _plan(
+    session: CliSession, paths: tuple[str, ...], set_name: str | None, prune: bool, take_over: bool
+) -> ManifestPlan:
     from timeball.manifests import plan
     from timeball.system import wall
 

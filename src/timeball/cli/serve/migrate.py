@@ -16,7 +16,7 @@ from timeball.domain.instant import MILLISECOND, SECOND
 from timeball.domain.text import english
 
 if TYPE_CHECKING:
-    from timeball.ports.store_transfer import Progress, Report, TransferResult
+    from timeball.ports.store_transfer import Report, TransferProgress, TransferResult
 
 ROWS_PER_LINE: Final = 500_000
 """In a pipe, a line of progress is printed after this many rows of a table."""
@@ -86,7 +86,7 @@ def _shown(output: Output) -> Iterator[Report]:
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Bars(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bars:
 
-        def draw(progress: Progress) -> None:
+        def draw(progress: TransferProgress) -> None:
             if not progress.rows:
                 for over in bars.task_ids:
                     bars.remove_task(over)
@@ -102,7 +102,7 @@ class _Lines:
     def __init__(self) -> None:
         self._told = 0
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: TransferProgress) -> None:
         if progress.of is None:
             click.echo(progress.doing, err=True)
         elif progress.rows == 0:

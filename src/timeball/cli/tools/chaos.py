@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from timeball.chaos.campaign import Outcome, Settings
 
 KINDS: Final = ("kill", "pause", "cut", "hang", "delay", "restart")
-MOST: Final = 50
+MAX_PROCESSES: Final = 50
 
 
 def _kinds(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...] | None:
@@ -49,10 +49,20 @@ def _kinds(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
     help="Fires per second: two thirds from jobs that repeat every second, one third from new jobs.",
 )
 @click.option(
-    "--servers", type=click.IntRange(1, MOST), default=3, show_default=True, metavar="N", help="Servers in the fleet."
+    "--servers",
+    type=click.IntRange(1, MAX_PROCESSES),
+    default=3,
+    show_default=True,
+    metavar="N",
+    help="Servers in the fleet.",
 )
 @click.option(
-    "--workers", type=click.IntRange(1, MOST), default=4, show_default=True, metavar="N", help="Workers in the fleet."
+    "--workers",
+    type=click.IntRange(1, MAX_PROCESSES),
+    default=4,
+    show_default=True,
+    metavar="N",
+    help="Workers in the fleet.",
 )
 @click.option(
     "--faults",

@@ -6,10 +6,10 @@ from datetime import datetime
 
 from msgspec import field
 
-from timeball.client.models.answer import Answer
+from timeball.client.models.model import Model
 
 
-class Backfill(Answer, frozen=True):
+class Backfill(Model, frozen=True):
     """A backfill: the fires of a past range and their progress. `total` = `done` + `running` + `remaining`."""
 
     backfill_id: str
@@ -41,12 +41,12 @@ class Backfill(Answer, frozen=True):
         return self.status in ("completed", "cancelled") and self.running == 0
 
 
-class Backfills(Answer, frozen=True):
+class Backfills(Model, frozen=True):
     items: list[Backfill] = []
     next_cursor: str | None = None
 
 
-class BackfillRange(Answer, frozen=True):
+class BackfillRange(Model, frozen=True):
     """The fires that a backfill of a range would run."""
 
     job_id: str

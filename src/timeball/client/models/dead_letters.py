@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from timeball.client.models.answer import Answer
+from timeball.client.models.model import Model
 from timeball.client.models.runs import Retried
 
 
-class DeadGroup(Answer, frozen=True):
+class DeadGroup(Model, frozen=True):
     """A group of dead letters with the same error."""
 
     count: int
@@ -22,14 +22,14 @@ class DeadGroup(Answer, frozen=True):
     example_run_id: str | None = None
 
 
-class DeadGroups(Answer, frozen=True):
+class DeadGroups(Model, frozen=True):
     items: list[DeadGroup]
     counted: int = 0
     more: bool = False
     """True if there are older dead letters that were not counted."""
 
 
-class Retrial(Answer, frozen=True):
+class Retrial(Model, frozen=True):
     """The result of a retry of dead letters. The answer to a dry run has only `matched` and `created_before`."""
 
     matched: int = 0
@@ -40,7 +40,7 @@ class Retrial(Answer, frozen=True):
     created_before: datetime | None = None
 
 
-class Discarding(Answer, frozen=True):
+class Discarding(Model, frozen=True):
     """The result of a discard of dead letters. The answer to a dry run has only `matched` and `created_before`."""
 
     matched: int = 0

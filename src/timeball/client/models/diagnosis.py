@@ -6,11 +6,11 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from timeball.client.models.answer import Answer
+from timeball.client.models.model import Model
 from timeball.client.models.runs import Lateness
 
 
-class LedgerEntry(Answer, frozen=True):
+class LedgerEntry(Model, frozen=True):
     """The verdict on one fire, or on `count` consecutive fires from `fire_time` to `fire_until`."""
 
     fire_time: datetime
@@ -25,7 +25,7 @@ class LedgerEntry(Answer, frozen=True):
     attempts: int = 0
 
 
-class Ledger(Answer, frozen=True):
+class Ledger(Model, frozen=True):
     """The verdicts on the fires of a job, and their sums: `due` fires, and `counts` by verdict."""
 
     due: int
@@ -43,7 +43,7 @@ class Ledger(Answer, frozen=True):
         return replace(self, items=[*self.items, *page.items], next_cursor=page.next_cursor)
 
 
-class Reason(Answer, frozen=True):
+class Reason(Model, frozen=True):
     """One reason why a job or a run waits, did not run, or was late."""
 
     code: str = ""
@@ -57,7 +57,7 @@ class Reason(Answer, frozen=True):
     """The other run that this reason refers to, if there is one."""
 
 
-class RunWhy(Answer, frozen=True):
+class RunWhy(Model, frozen=True):
     """The reasons for the state of a run, the most important first."""
 
     run_id: str
@@ -69,7 +69,7 @@ class RunWhy(Answer, frozen=True):
     lateness: Lateness | None = None
 
 
-class JobWhy(Answer, frozen=True):
+class JobWhy(Model, frozen=True):
     """The reasons for the state of a job."""
 
     job_id: str

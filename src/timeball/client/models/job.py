@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypedDict
 
-from timeball.client.models.answer import Answer
+from timeball.client.models.model import Model
 
 Length = str | int | timedelta
 """A length of time: `"15m"`, a number of seconds, or a timedelta."""
@@ -91,7 +91,7 @@ class JobOptions(TypedDict, total=False):
     """Two requests with the same key create one job."""
 
 
-class Job(Answer, frozen=True):
+class Job(Model, frozen=True):
     """A job as the API returns it."""
 
     job_id: str

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from timeball.client.models.answer import Answer
 from timeball.client.models.job import Job
+from timeball.client.models.model import Model
 
 
-class Jobs(Answer, frozen=True):
+class Jobs(Model, frozen=True):
     items: list[Job]
     next_cursor: str | None = None
 
 
-class JobStatus(Answer, frozen=True):
+class JobStatus(Model, frozen=True):
     """The status of the run that started last, or of the next run."""
 
     job_id: str
@@ -27,7 +27,7 @@ class JobStatus(Answer, frozen=True):
     """When the job fires, if it follows another job."""
 
 
-class Triggered(Answer, frozen=True):
+class Triggered(Model, frozen=True):
     """A run that a request started."""
 
     run_id: str
@@ -38,7 +38,7 @@ class Triggered(Answer, frozen=True):
     detail: str = ""
 
 
-class Cancelled(Answer, frozen=True):
+class Cancelled(Model, frozen=True):
     """The result of a cancel request for a job or a workflow."""
 
     status: str = ""
@@ -46,14 +46,14 @@ class Cancelled(Answer, frozen=True):
     run_id: str | None = None
 
 
-class Refusal(Answer, frozen=True):
+class Refusal(Model, frozen=True):
     """The reason why one of several items was refused."""
 
     code: str = ""
     detail: str = ""
 
 
-class Created(Answer, frozen=True):
+class Created(Model, frozen=True):
     """The result of one job of a batch: its id, or the reason why it was refused."""
 
     job_id: str | None = None
@@ -61,5 +61,5 @@ class Created(Answer, frozen=True):
     warnings: list[str] = []
 
 
-class Batch(Answer, frozen=True):
+class Batch(Model, frozen=True):
     items: list[Created]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from timeball.client.models.answer import Answer
+from timeball.client.models.model import Model
 
 
-class LogChunk(Answer, frozen=True):
+class LogChunk(Model, frozen=True):
     """A chunk of the output of an attempt. It begins and ends where it was read, not at the ends of lines."""
 
     attempt: int
@@ -19,7 +19,7 @@ class LogChunk(Answer, frozen=True):
     text: str = ""
 
 
-class LogLine(Answer, frozen=True):
+class LogLine(Model, frozen=True):
     """A line of the output of an attempt, without its line break."""
 
     attempt: int
@@ -28,6 +28,6 @@ class LogLine(Answer, frozen=True):
     text: str
 
 
-class LogPage(Answer, frozen=True):
+class LogPage(Model, frozen=True):
     items: list[LogChunk]
     next_cursor: str | None = None

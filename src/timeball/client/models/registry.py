@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from timeball.client.models.answer import Answer
+from timeball.client.models.model import Model
 
 
-class Task(Answer, frozen=True):
+class Task(Model, frozen=True):
     """A task registered under a name."""
 
     task_id: str
@@ -17,12 +17,12 @@ class Task(Answer, frozen=True):
     updated_at: datetime | None = None
 
 
-class Tasks(Answer, frozen=True):
+class Tasks(Model, frozen=True):
     items: list[Task]
     next_cursor: str | None = None
 
 
-class Calendar(Answer, frozen=True):
+class Calendar(Model, frozen=True):
     """A named set of closed times. Jobs that refer to it do not fire while it is closed."""
 
     name: str
@@ -33,12 +33,12 @@ class Calendar(Answer, frozen=True):
     updated_at: datetime | None = None
 
 
-class Calendars(Answer, frozen=True):
+class Calendars(Model, frozen=True):
     items: list[Calendar]
     next_cursor: str | None = None
 
 
-class Key(Answer, frozen=True):
+class Key(Model, frozen=True):
     """An API key. Only the answer that created it has the secret, in `key`."""
 
     key_id: str
@@ -49,5 +49,5 @@ class Key(Answer, frozen=True):
     revoked_at: datetime | None = None
 
 
-class Keys(Answer, frozen=True):
+class Keys(Model, frozen=True):
     items: list[Key]

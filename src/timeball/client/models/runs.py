@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from timeball.client.models.answer import Answer
 from timeball.client.models.jobs import Refusal
+from timeball.client.models.model import Model
 from timeball.domain.run.status import TERMINAL
 
 
-class Failure(Answer, frozen=True):
+class Failure(Model, frozen=True):
     """The error of an attempt."""
 
     kind: str = ""
@@ -19,7 +19,7 @@ class Failure(Answer, frozen=True):
     status: int | None = None
 
 
-class Attempt(Answer, frozen=True):
+class Attempt(Model, frozen=True):
     """One execution of a run on a worker."""
 
     attempt: int
@@ -29,7 +29,7 @@ class Attempt(Answer, frozen=True):
     error: Failure | None = None
 
 
-class Lateness(Answer, frozen=True):
+class Lateness(Model, frozen=True):
     """The time between the fire of a run and its start, in milliseconds. The parts add up to the total."""
 
     scheduler_ms: float = 0
@@ -53,7 +53,7 @@ class Lateness(Answer, frozen=True):
         return " + ".join(f"{name} {round(length)} ms" for name, length in parts.items() if length >= 1)
 
 
-class Preemption(Answer, frozen=True):
+class Preemption(Model, frozen=True):
     """One preemption of a run by a run of a higher priority."""
 
     by: str = ""
@@ -63,7 +63,7 @@ class Preemption(Answer, frozen=True):
     resumed_at: datetime | None = None
 
 
-class Run(Answer, frozen=True):
+class Run(Model, frozen=True):
     """One execution of a job."""
 
     run_id: str
@@ -126,12 +126,12 @@ class Run(Answer, frozen=True):
         return self.status == "succeeded"
 
 
-class Runs(Answer, frozen=True):
+class Runs(Model, frozen=True):
     items: list[Run]
     next_cursor: str | None = None
 
 
-class RunSpec(Answer, frozen=True):
+class RunSpec(Model, frozen=True):
     """The spec that a run executes or executed."""
 
     run_id: str
@@ -140,7 +140,7 @@ class RunSpec(Answer, frozen=True):
     spec: dict[str, Any] = {}
 
 
-class Retried(Answer, frozen=True):
+class Retried(Model, frozen=True):
     """The result of an action on one of several runs: the new run, or the reason why nothing was done."""
 
     run_id: str
@@ -148,7 +148,7 @@ class Retried(Answer, frozen=True):
     error: Refusal | None = None
 
 
-class Bulk(Answer, frozen=True):
+class Bulk(Model, frozen=True):
     """The result of an action on many runs. The answer to a dry run has only `matched` and `created_before`."""
 
     matched: int = 0

@@ -6,10 +6,10 @@ from datetime import datetime
 
 from msgspec import field
 
-from timeball.client.models.answer import Answer
+from timeball.client.models.model import Model
 
 
-class Fire(Answer, frozen=True):
+class Fire(Model, frozen=True):
     """A future fire of a job."""
 
     fire_time: datetime
@@ -19,7 +19,7 @@ class Fire(Answer, frozen=True):
     note: str = ""
 
 
-class Fires(Answer, frozen=True):
+class Fires(Model, frozen=True):
     """The next fires of a job."""
 
     items: list[Fire]
@@ -31,7 +31,7 @@ class Fires(Answer, frozen=True):
         return [fire.fire_time for fire in self.items if fire.mark != "excluded"]
 
 
-class ForecastBucket(Answer, frozen=True):
+class ForecastBucket(Model, frozen=True):
     """The expected fires in a range of time, and the work that they need."""
 
     since: datetime = field(name="from")
@@ -44,7 +44,7 @@ class ForecastBucket(Answer, frozen=True):
     """`run_seconds` divided by `capacity_seconds`; None if there is no worker."""
 
 
-class Forecast(Answer, frozen=True):
+class Forecast(Model, frozen=True):
     """The expected fires of all jobs, compared with the capacity of the live workers."""
 
     items: list[ForecastBucket]
@@ -59,7 +59,7 @@ class Forecast(Answer, frozen=True):
     """Sentences about jobs that are estimated or left out."""
 
 
-class PreviewedFire(Answer, frozen=True):
+class PreviewedFire(Model, frozen=True):
     """A fire in the preview of a schedule."""
 
     at: datetime
@@ -72,7 +72,7 @@ class PreviewedFire(Answer, frozen=True):
     note: str = ""
 
 
-class Preview(Answer, frozen=True):
+class Preview(Model, frozen=True):
     """The preview of a schedule: a description, the next fires, and warnings."""
 
     description: str = ""

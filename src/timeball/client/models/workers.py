@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from timeball.client.models.answer import Answer
+from timeball.client.models.model import Model
 
 
-class InUse(Answer, frozen=True):
+class InUse(Model, frozen=True):
     """The resources of a worker that its runs use."""
 
     slots: int = 0
@@ -15,7 +15,7 @@ class InUse(Answer, frozen=True):
     memory_mb: int = 0
 
 
-class Worker(Answer, frozen=True):
+class Worker(Model, frozen=True):
     """A live worker."""
 
     worker_id: str = ""
@@ -37,11 +37,11 @@ class Worker(Answer, frozen=True):
     seen_at: datetime | None = None
 
 
-class Workers(Answer, frozen=True):
+class Workers(Model, frozen=True):
     items: list[Worker]
 
 
-class StoreClock(Answer, frozen=True):
+class StoreClock(Model, frozen=True):
     """The time of the store, compared with the wall clock of its machine."""
 
     store_time: datetime

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from timeball.client.models.answer import Answer
 from timeball.client.models.job import Job
+from timeball.client.models.model import Model
 from timeball.client.models.runs import Failure
 from timeball.domain.run.status import TERMINAL
 
@@ -18,12 +18,12 @@ class Workflow(Job, frozen=True):
     tasks: list[dict[str, Any]] = []
 
 
-class Workflows(Answer, frozen=True):
+class Workflows(Model, frozen=True):
     items: list[Workflow] = []
     next_cursor: str | None = None
 
 
-class TaskOfRun(Answer, frozen=True):
+class TaskOfRun(Model, frozen=True):
     """The state of one task in a workflow run."""
 
     name: str
@@ -40,7 +40,7 @@ class TaskOfRun(Answer, frozen=True):
     instances_open: int | None = None
 
 
-class InstanceOfRun(Answer, frozen=True):
+class InstanceOfRun(Model, frozen=True):
     """One run of a task with `forEach`."""
 
     name: str
@@ -50,7 +50,7 @@ class InstanceOfRun(Answer, frozen=True):
     run_id: str | None = None
 
 
-class WorkflowRun(Answer, frozen=True):
+class WorkflowRun(Model, frozen=True):
     """A run of a workflow with the states of all tasks."""
 
     workflow_run_id: str

@@ -7,14 +7,14 @@ from urllib.parse import quote
 
 from timeball.client.models.backfills import Backfill, BackfillRange, Backfills
 from timeball.client.requests.jobs import of_job
-from timeball.client.requests.request import Request, When, get, moment_text, post
+from timeball.client.requests.request import ApiRequest, When, get, moment_text, post
 
 
 def backfill(
     job_id: str, since: When, until: When | None, *, parallelism: int, idempotency_key: str
-) -> Request[Backfill]:
+) -> ApiRequest[Backfill]:
     """Repeatable because of the key: the server returns the same answer to a repetition."""
-    return Request(
+    return ApiRequest(
         method="POST",
         path=of_job(job_id, "/backfill"),
         answer=Backfill,
@@ -24,7 +24,7 @@ def backfill(
     )
 
 
-def backfill_range(job_id: str, since: When, until: When | None) -> Request[BackfillRange]:
+def backfill_range(job_id: str, since: When, until: When | None) -> ApiRequest[BackfillRange]:
     """Repeatable although it is a POST, because it changes nothing."""
     body = _range(since, until) | {"dryRun": True}
     return post(of_job(job_id, "/backfill"), BackfillRange, body, repeatable=True)
@@ -35,13 +35,15 @@ def _range(since: When, until: When | None) -> dict[str, Any]:
     return {name: value for name, value in window.items() if value is not None}
 
 
-def backfills(*, job_id: str | None = None, limit: int | None = None, cursor: str | None = None) -> Request[Backfills]:
+def backfills(
+    *, job_id: str | None = None, limit: int | None = None, cursor: str | None = None
+) -> ApiRequest[Backfills]:
     return get("/v1/backfills", Backfills, jobId=job_id, limit=limit, cursor=cursor)
 
 
-def backfill_progress(backfill_id: str) -> Request[Backfill]:
+def backfill_progress(backfill_id: str) -> ApiRequest[Backfill]:
     return get(f"/v1/backfills/{quote(backfill_id, safe='')}", Backfill)
 
 
-def cancel_backfill(backfill_id: str) -> Request[Backfill]:
+def cancel_backfill(backfill_id: str) -> ApiRequest[Backfill]:
     return post(f"/v1/backfills/{quote(backfill_id, safe='')}/cancel", Backfill, repeatable=True)

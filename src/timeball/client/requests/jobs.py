@@ -11,22 +11,22 @@ from timeball.client.models.diagnosis import JobWhy, Ledger
 from timeball.client.models.job import Job, JobOptions
 from timeball.client.models.jobs import Batch, Cancelled, Jobs, JobStatus, Triggered
 from timeball.client.models.schedules import Fires
-from timeball.client.requests.request import Request, When, fresh_key, get, moment_text, post
+from timeball.client.requests.request import ApiRequest, When, fresh_key, get, moment_text, post
 
 
 def of_job(job_id: str, what: str = "") -> str:
     return f"/v1/jobs/{quote(job_id, safe='')}{what}"
 
 
-def new_job(name: str, options: JobOptions) -> Request[Job]:
+def new_job(name: str, options: JobOptions) -> ApiRequest[Job]:
     """Submit a job. A key is generated if the options have none."""
     body = document({**options, "name": name} if name else options)
     return create_job(body, body.pop("idempotencyKey", None) or fresh_key())
 
 
-def create_job(body: Mapping[str, Any], idempotency_key: str) -> Request[Job]:
+def create_job(body: Mapping[str, Any], idempotency_key: str) -> ApiRequest[Job]:
     """Repeatable because of the key: the server returns the same answer to a repetition."""
-    return Request(
+    return ApiRequest(
         method="POST",
         path="/v1/jobs",
         answer=Job,
@@ -36,10 +36,10 @@ def create_job(body: Mapping[str, Any], idempotency_key: str) -> Request[Job]:
     )
 
 
-def batch(jobs: Iterable[JobOptions], idempotency_key: str | None) -> Request[Batch]:
+def batch(jobs: Iterable[JobOptions], idempotency_key: str | None) -> ApiRequest[Batch]:
     """Submit several jobs. A key of the whole batch counts as one key for each position in it."""
     bodies = [document(options) for options in jobs]
-    return Request(
+    return ApiRequest(
         method="POST",
         path="/v1/jobs:batch",
         answer=Batch,
@@ -49,7 +49,7 @@ def batch(jobs: Iterable[JobOptions], idempotency_key: str | None) -> Request[Ba
     )
 
 
-def job(job_id: str) -> Request[Job]:
+def job(job_id: str) -> ApiRequest[Job]:
     return get(of_job(job_id), Job)
 
 
@@ -62,7 +62,7 @@ def jobs(
     task_id: str | None = None,
     limit: int | None = None,
     cursor: str | None = None,
-) -> Request[Jobs]:
+) -> ApiRequest[Jobs]:
     return get(
         "/v1/jobs",
         Jobs,
@@ -76,9 +76,9 @@ def jobs(
     )
 
 
-def update_job(job_id: str, body: Mapping[str, Any], version: int | None) -> Request[Job]:
+def update_job(job_id: str, body: Mapping[str, Any], version: int | None) -> ApiRequest[Job]:
     """Not repeatable with a `version`: the first request changes the version, so that the second would fail."""
-    return Request(
+    return ApiRequest(
         method="PATCH",
         path=of_job(job_id),
         answer=Job,
@@ -88,29 +88,29 @@ def update_job(job_id: str, body: Mapping[str, Any], version: int | None) -> Req
     )
 
 
-def delete_job(job_id: str) -> Request[Cancelled]:
-    return Request(method="DELETE", path=of_job(job_id), answer=Cancelled, repeatable=True)
+def delete_job(job_id: str) -> ApiRequest[Cancelled]:
+    return ApiRequest(method="DELETE", path=of_job(job_id), answer=Cancelled, repeatable=True)
 
 
-def pause(job_id: str, reason: str, until: When | None = None) -> Request[Job]:
+def pause(job_id: str, reason: str, until: When | None = None) -> ApiRequest[Job]:
     said = {"reason": reason, "until": moment_text(until)}
     body = {name: value for name, value in said.items() if value}
     return post(of_job(job_id, "/pause"), Job, body or None, repeatable=True)
 
 
-def resume(job_id: str) -> Request[Job]:
+def resume(job_id: str) -> ApiRequest[Job]:
     return post(of_job(job_id, "/resume"), Job, repeatable=True)
 
 
-def run_now(job_id: str) -> Request[Triggered]:
+def run_now(job_id: str) -> ApiRequest[Triggered]:
     return post(of_job(job_id, "/run"), Triggered)
 
 
-def status(job_id: str) -> Request[JobStatus]:
+def status(job_id: str) -> ApiRequest[JobStatus]:
     return get(of_job(job_id, "/status"), JobStatus)
 
 
-def next_of_job(job_id: str, count: int) -> Request[Fires]:
+def next_of_job(job_id: str, count: int) -> ApiRequest[Fires]:
     return get(of_job(job_id, "/next"), Fires, count=count)
 
 
@@ -121,10 +121,10 @@ def ledger(
     until: When | None = None,
     limit: int | None = None,
     cursor: str | None = None,
-) -> Request[Ledger]:
+) -> ApiRequest[Ledger]:
     window = {"from": moment_text(since), "to": moment_text(until)}
     return get(of_job(job_id, "/ledger"), Ledger, **window, limit=limit, cursor=cursor)
 
 
-def why_job(job_id: str) -> Request[JobWhy]:
+def why_job(job_id: str) -> ApiRequest[JobWhy]:
     return get(of_job(job_id, "/why"), JobWhy)

@@ -7,54 +7,54 @@ from typing import Any
 from urllib.parse import quote
 
 from timeball.client.models.registry import Calendar, Calendars, Key, Keys, Task, Tasks
-from timeball.client.requests.request import Request, get, post
+from timeball.client.requests.request import ApiRequest, get, post
 
 
-def tasks(*, limit: int | None = None, cursor: str | None = None) -> Request[Tasks]:
+def tasks(*, limit: int | None = None, cursor: str | None = None) -> ApiRequest[Tasks]:
     return get("/v1/tasks", Tasks, limit=limit, cursor=cursor)
 
 
-def task(task_id: str) -> Request[Task]:
+def task(task_id: str) -> ApiRequest[Task]:
     return get(f"/v1/tasks/{quote(task_id, safe='')}", Task)
 
 
-def put_task(task_id: str, body: Mapping[str, Any]) -> Request[Task]:
+def put_task(task_id: str, body: Mapping[str, Any]) -> ApiRequest[Task]:
     path = f"/v1/tasks/{quote(task_id, safe='')}"
-    return Request(method="PUT", path=path, answer=Task, body=body, repeatable=True)
+    return ApiRequest(method="PUT", path=path, answer=Task, body=body, repeatable=True)
 
 
-def delete_task(task_id: str) -> Request[bytes]:
-    return Request(method="DELETE", path=f"/v1/tasks/{quote(task_id, safe='')}", answer=bytes, repeatable=True)
+def delete_task(task_id: str) -> ApiRequest[bytes]:
+    return ApiRequest(method="DELETE", path=f"/v1/tasks/{quote(task_id, safe='')}", answer=bytes, repeatable=True)
 
 
-def calendars(*, limit: int | None = None, cursor: str | None = None) -> Request[Calendars]:
+def calendars(*, limit: int | None = None, cursor: str | None = None) -> ApiRequest[Calendars]:
     return get("/v1/calendars", Calendars, limit=limit, cursor=cursor)
 
 
-def calendar(name: str) -> Request[Calendar]:
+def calendar(name: str) -> ApiRequest[Calendar]:
     return get(_of_calendar(name), Calendar)
 
 
-def put_calendar(name: str, body: Mapping[str, Any]) -> Request[Calendar]:
-    return Request(method="PUT", path=_of_calendar(name), answer=Calendar, body=body, repeatable=True)
+def put_calendar(name: str, body: Mapping[str, Any]) -> ApiRequest[Calendar]:
+    return ApiRequest(method="PUT", path=_of_calendar(name), answer=Calendar, body=body, repeatable=True)
 
 
-def delete_calendar(name: str) -> Request[bytes]:
-    return Request(method="DELETE", path=_of_calendar(name), answer=bytes, repeatable=True)
+def delete_calendar(name: str) -> ApiRequest[bytes]:
+    return ApiRequest(method="DELETE", path=_of_calendar(name), answer=bytes, repeatable=True)
 
 
 def _of_calendar(name: str) -> str:
     return f"/v1/calendars/{quote(name, safe='')}"
 
 
-def create_key(role: str, name: str) -> Request[Key]:
+def create_key(role: str, name: str) -> ApiRequest[Key]:
     return post("/v1/api-keys", Key, {"role": role, "name": name})
 
 
-def keys() -> Request[Keys]:
+def keys() -> ApiRequest[Keys]:
     return get("/v1/api-keys", Keys)
 
 
-def revoke_key(key_id: str) -> Request[bytes]:
+def revoke_key(key_id: str) -> ApiRequest[bytes]:
     path = f"/v1/api-keys/{quote(key_id, safe='')}"
-    return Request(method="DELETE", path=path, answer=bytes, repeatable=True)
+    return ApiRequest(method="DELETE", path=path, answer=bytes, repeatable=True)

@@ -20,7 +20,7 @@ Edit = Mapping[str, Any]
 """The JSON of an edit, such as `{"parameters": {"region": "eu"}, "timeout": "1h"}`."""
 
 
-class Request(Struct, Generic[T_co], frozen=True, kw_only=True):
+class ApiRequest(Struct, Generic[T_co], frozen=True, kw_only=True):
     """A request of the API, independent of the client that sends it."""
 
     method: str
@@ -40,7 +40,7 @@ class Request(Struct, Generic[T_co], frozen=True, kw_only=True):
         return f"{self.path}?{query}" if query else self.path
 
 
-class Page(Protocol[T_co]):
+class ListPart(Protocol[T_co]):
     """The answer to a request for a part of a list. `next_cursor` is None on the last page."""
 
     @property
@@ -49,12 +49,12 @@ class Page(Protocol[T_co]):
     def next_cursor(self) -> str | None: ...
 
 
-def get(path: str, answer: type[T], **params: Any) -> Request[T]:
-    return Request(method="GET", path=path, answer=answer, params=params, repeatable=True)
+def get(path: str, answer: type[T], **params: Any) -> ApiRequest[T]:
+    return ApiRequest(method="GET", path=path, answer=answer, params=params, repeatable=True)
 
 
-def post(path: str, answer: type[T], body: Any = None, *, repeatable: bool = False) -> Request[T]:
-    return Request(method="POST", path=path, answer=answer, body=body, repeatable=repeatable)
+def post(path: str, answer: type[T], body: Any = None, *, repeatable: bool = False) -> ApiRequest[T]:
+    return ApiRequest(method="POST", path=path, answer=answer, body=body, repeatable=repeatable)
 
 
 def moment_text(value: When | None) -> str | None:

@@ -10,7 +10,7 @@ from timeball.client.models.diagnosis import RunWhy
 from timeball.client.models.jobs import Triggered
 from timeball.client.models.logs import LogChunk, LogPage
 from timeball.client.models.runs import Bulk, Run, Runs, RunSpec
-from timeball.client.requests.request import Edit, Request, When, get, moment_text, post
+from timeball.client.requests.request import ApiRequest, Edit, When, get, moment_text, post
 from timeball.client.run_selection import RunSelection, narrowed
 
 
@@ -32,7 +32,7 @@ def runs(
     archived: bool = False,
     limit: int | None = None,
     cursor: str | None = None,
-) -> Request[Runs]:
+) -> ApiRequest[Runs]:
     return get(
         "/v1/runs",
         Runs,
@@ -51,33 +51,33 @@ def runs(
     )
 
 
-def run(run_id: str) -> Request[Run]:
+def run(run_id: str) -> ApiRequest[Run]:
     return get(_of_run(run_id), Run)
 
 
-def why_run(run_id: str) -> Request[RunWhy]:
+def why_run(run_id: str) -> ApiRequest[RunWhy]:
     return get(_of_run(run_id, "/why"), RunWhy)
 
 
-def cancel(run_id: str) -> Request[Run]:
+def cancel(run_id: str) -> ApiRequest[Run]:
     return post(_of_run(run_id, "/cancel"), Run, repeatable=True)
 
 
-def retry(run_id: str, edit: Edit | None = None) -> Request[Run]:
+def retry(run_id: str, edit: Edit | None = None) -> ApiRequest[Run]:
     """Repeatable without an edit: a run has at most one successor, and the server returns that one to a repetition. It
     refuses a repetition with another edit."""
     return post(_of_run(run_id, "/retry"), Run, _edited(edit) or None, repeatable=edit is None)
 
 
-def replay(run_id: str, edit: Edit | None = None) -> Request[Triggered]:
+def replay(run_id: str, edit: Edit | None = None) -> ApiRequest[Triggered]:
     return post(_of_run(run_id, "/replay"), Triggered, _edited(edit) or None)
 
 
-def run_spec(run_id: str) -> Request[RunSpec]:
+def run_spec(run_id: str) -> ApiRequest[RunSpec]:
     return get(_of_run(run_id, "/spec"), RunSpec)
 
 
-def bulk(action: str, where: RunSelection, *, edit: Edit | None = None, dry_run: bool = False) -> Request[Bulk]:
+def bulk(action: str, where: RunSelection, *, edit: Edit | None = None, dry_run: bool = False) -> ApiRequest[Bulk]:
     """Repeatable with the `created_before` of an earlier answer: completed actions are not applied again."""
     chosen = narrowed(where)
     body = {"action": action, "filter": chosen, **_edited(edit), **({"dryRun": True} if dry_run else {})}
@@ -88,9 +88,9 @@ def _edited(edit: Edit | None) -> dict[str, Any]:
     return {} if edit is None else {"edit": dict(edit)}
 
 
-def logs(run_id: str, *, attempt: int | None = None) -> Request[bytes]:
+def logs(run_id: str, *, attempt: int | None = None) -> ApiRequest[bytes]:
     """The output as plain text, exactly as the run wrote it."""
-    return Request(
+    return ApiRequest(
         method="GET",
         path=_of_run(run_id, "/logs"),
         answer=bytes,
@@ -102,14 +102,14 @@ def logs(run_id: str, *, attempt: int | None = None) -> Request[bytes]:
 
 def log_page(
     run_id: str, *, attempt: int | None = None, limit: int | None = None, cursor: str | None = None
-) -> Request[LogPage]:
+) -> ApiRequest[LogPage]:
     """The output in pages of JSON, with the time and the stream of each chunk."""
     return get(_of_run(run_id, "/logs"), LogPage, attempt=attempt, limit=limit, cursor=cursor)
 
 
-def follow(run_id: str, *, attempt: int | None = None, cursor: str | None = None) -> Request[LogChunk]:
+def follow(run_id: str, *, attempt: int | None = None, cursor: str | None = None) -> ApiRequest[LogChunk]:
     """The output as a stream that ends with the run. Each line of the answer is the JSON of one chunk."""
-    return Request(
+    return ApiRequest(
         method="GET",
         path=_of_run(run_id, "/logs"),
         answer=LogChunk,
@@ -119,5 +119,5 @@ def follow(run_id: str, *, attempt: int | None = None, cursor: str | None = None
     )
 
 
-def result(run_id: str) -> Request[bytes]:
+def result(run_id: str) -> ApiRequest[bytes]:
     return get(_of_run(run_id, "/result"), bytes)

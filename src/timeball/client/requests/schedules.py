@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from timeball.client.models.schedules import Forecast, Preview
-from timeball.client.requests.request import Params, Request, When, moment_text, post
+from timeball.client.requests.request import ApiRequest, Params, When, moment_text, post
 
 
-def forecast(*, since: When | None, until: When | None, bucket: str) -> Request[Forecast]:
+def forecast(*, since: When | None, until: When | None, bucket: str) -> ApiRequest[Forecast]:
     params: Params = {"from": moment_text(since), "to": moment_text(until), "bucket": bucket}
-    return Request(method="GET", path="/v1/forecast", answer=Forecast, params=params, repeatable=True)
+    return ApiRequest(method="GET", path="/v1/forecast", answer=Forecast, params=params, repeatable=True)
 
 
 def preview_schedule(
@@ -26,7 +26,7 @@ def preview_schedule(
     start_at: When | None = None,
     end_at: When | None = None,
     max_runs: int | None = None,
-) -> Request[Preview]:
+) -> ApiRequest[Preview]:
     """Repeatable although it is a POST, because it changes nothing."""
     said = {"expression": schedule} if isinstance(schedule, str) else {"schedule": dict(schedule)}
     rest: dict[str, Any] = {"timezone": timezone, "count": count, "after": moment_text(after), "name": name or None}

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from timeball.client.models.workers import StoreClock, Workers
-from timeball.client.requests.request import Request, get, post
+from timeball.client.requests.request import ApiRequest, get, post
 
 
-def workers() -> Request[Workers]:
+def workers() -> ApiRequest[Workers]:
     return get("/v1/workers", Workers)
 
 
-def clock() -> Request[StoreClock]:
+def clock() -> ApiRequest[StoreClock]:
     return get("/v1/clock", StoreClock)
 
 
-def accept_clock() -> Request[StoreClock]:
+def accept_clock() -> ApiRequest[StoreClock]:
     return post("/v1/clock:accept", StoreClock, repeatable=True)

@@ -11,7 +11,7 @@ from timeball.client.models.job import JobOptions
 from timeball.client.models.jobs import Cancelled, Triggered
 from timeball.client.models.runs import Runs
 from timeball.client.models.workflows import Workflow, WorkflowRun, Workflows
-from timeball.client.requests.request import Request, When, fresh_key, get, moment_text, post
+from timeball.client.requests.request import ApiRequest, When, fresh_key, get, moment_text, post
 
 
 def _of_workflow(workflow_id: str, what: str = "") -> str:
@@ -22,15 +22,15 @@ def _of_workflow_run(run_id: str, what: str = "") -> str:
     return f"/v1/workflow-runs/{quote(run_id, safe='')}{what}"
 
 
-def new_workflow(name: str, tasks: Iterable[Mapping[str, Any]], options: JobOptions) -> Request[Workflow]:
+def new_workflow(name: str, tasks: Iterable[Mapping[str, Any]], options: JobOptions) -> ApiRequest[Workflow]:
     """Submit a workflow. A key is generated if the options have none."""
     body = document({**options, "name": name} if name else options)
     return create_workflow({**body, "tasks": list(tasks)}, body.pop("idempotencyKey", None) or fresh_key())
 
 
-def create_workflow(body: Mapping[str, Any], idempotency_key: str) -> Request[Workflow]:
+def create_workflow(body: Mapping[str, Any], idempotency_key: str) -> ApiRequest[Workflow]:
     """Repeatable because of the key: the server returns the same answer to a repetition."""
-    return Request(
+    return ApiRequest(
         method="POST",
         path="/v1/workflows",
         answer=Workflow,
@@ -40,7 +40,7 @@ def create_workflow(body: Mapping[str, Any], idempotency_key: str) -> Request[Wo
     )
 
 
-def workflow(workflow_id: str) -> Request[Workflow]:
+def workflow(workflow_id: str) -> ApiRequest[Workflow]:
     return get(_of_workflow(workflow_id), Workflow)
 
 
@@ -51,13 +51,13 @@ def workflows(
     user_id: str | None = None,
     limit: int | None = None,
     cursor: str | None = None,
-) -> Request[Workflows]:
+) -> ApiRequest[Workflows]:
     return get("/v1/workflows", Workflows, status=status, name=name, userId=user_id, limit=limit, cursor=cursor)
 
 
-def update_workflow(workflow_id: str, body: Mapping[str, Any], version: int | None) -> Request[Workflow]:
+def update_workflow(workflow_id: str, body: Mapping[str, Any], version: int | None) -> ApiRequest[Workflow]:
     """Not repeatable with a `version`: the first request changes the version, so that the second would fail."""
-    return Request(
+    return ApiRequest(
         method="PATCH",
         path=_of_workflow(workflow_id),
         answer=Workflow,
@@ -67,38 +67,38 @@ def update_workflow(workflow_id: str, body: Mapping[str, Any], version: int | No
     )
 
 
-def delete_workflow(workflow_id: str) -> Request[Cancelled]:
-    return Request(method="DELETE", path=_of_workflow(workflow_id), answer=Cancelled, repeatable=True)
+def delete_workflow(workflow_id: str) -> ApiRequest[Cancelled]:
+    return ApiRequest(method="DELETE", path=_of_workflow(workflow_id), answer=Cancelled, repeatable=True)
 
 
-def run_workflow(workflow_id: str) -> Request[Triggered]:
+def run_workflow(workflow_id: str) -> ApiRequest[Triggered]:
     return post(_of_workflow(workflow_id, "/run"), Triggered)
 
 
-def pause_workflow(workflow_id: str, reason: str, until: When | None = None) -> Request[Workflow]:
+def pause_workflow(workflow_id: str, reason: str, until: When | None = None) -> ApiRequest[Workflow]:
     said = {"reason": reason, "until": moment_text(until)}
     body = {name: value for name, value in said.items() if value}
     return post(_of_workflow(workflow_id, "/pause"), Workflow, body or None, repeatable=True)
 
 
-def resume_workflow(workflow_id: str) -> Request[Workflow]:
+def resume_workflow(workflow_id: str) -> ApiRequest[Workflow]:
     return post(_of_workflow(workflow_id, "/resume"), Workflow, repeatable=True)
 
 
 def workflow_runs(
     workflow_id: str, *, status: str | None = None, limit: int | None = None, cursor: str | None = None
-) -> Request[Runs]:
+) -> ApiRequest[Runs]:
     return get(_of_workflow(workflow_id, "/runs"), Runs, status=status, limit=limit, cursor=cursor)
 
 
-def workflow_run(run_id: str) -> Request[WorkflowRun]:
+def workflow_run(run_id: str) -> ApiRequest[WorkflowRun]:
     return get(_of_workflow_run(run_id), WorkflowRun)
 
 
-def cancel_workflow_run(run_id: str) -> Request[WorkflowRun]:
+def cancel_workflow_run(run_id: str) -> ApiRequest[WorkflowRun]:
     return post(_of_workflow_run(run_id, "/cancel"), WorkflowRun, repeatable=True)
 
 
-def retry_workflow_run(run_id: str) -> Request[WorkflowRun]:
+def retry_workflow_run(run_id: str) -> ApiRequest[WorkflowRun]:
     """Repeatable: a run is retried once, and the server returns the same successor to a repetition."""
     return post(_of_workflow_run(run_id, "/retry"), WorkflowRun, repeatable=True)

@@ -6,7 +6,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from timeball.domain.diagnosis.worker_match import WorkerView
+from timeball.domain.diagnosis.worker_match import WorkerOffer
 from timeball.domain.dispatch.limits import TokenBucket
 from timeball.domain.dispatch.preemption import Preemption
 from timeball.domain.instant import Micros
@@ -58,14 +58,14 @@ class Tokens(Struct, frozen=True):
     bucket: TokenBucket
 
 
-class Target(Struct, frozen=True):
+class CalledHost(Struct, frozen=True):
     """The host that a run calls, with its circuit breaker."""
 
     host: str
     circuit: Circuit
 
 
-class Ahead(Struct, frozen=True):
+class RunsAhead(Struct, frozen=True):
     """The numbers of claimable runs that have a better rank than a run."""
 
     higher: int = 0
@@ -111,7 +111,7 @@ class DiagnosisSnapshot(Past, frozen=True, kw_only=True):
     turn: Turn | None = None
     permits: Permits | None = None
     tokens: Tokens | None = None
-    target: Target | None = None
+    target: CalledHost | None = None
     gate_before: int = 0
     """Number of runs that wait at the same gate and come before this run."""
     makes_room: Preemption | None = None
@@ -120,9 +120,9 @@ class DiagnosisSnapshot(Past, frozen=True, kw_only=True):
     """The preemption of another run for this one, from the request until the other run is resumed."""
     weaving: WorkflowPosition | None = None
     """The progress of a workflow run; None for any other run."""
-    crew: tuple[WorkerView, ...] = ()
+    crew: tuple[WorkerOffer, ...] = ()
     """The live workers."""
-    ahead: Ahead = Ahead()
+    ahead: RunsAhead = RunsAhead()
 
 
 class Followed(Struct, frozen=True):

@@ -143,7 +143,7 @@ def _overdue(facts: DiagnosisSnapshot) -> Reason | None:
 def _preempted(made: Preemption, now: Micros) -> Reason:
     if made.paused_at is None:
         return run_text.asked_for_room(made, now)
-    return run_text.suspended(made, made.paused_at, made.paused_at + preemption.LONGEST, now)
+    return run_text.suspended(made, made.paused_at, made.paused_at + preemption.MAX_PREEMPTION_DURATION, now)
 
 
 def _progress(facts: DiagnosisSnapshot) -> Reason:

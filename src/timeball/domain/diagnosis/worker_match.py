@@ -11,7 +11,7 @@ from timeball.domain.dispatch.placement import PLAIN, UNLIMITED, Need, Offer, ki
 from timeball.domain.text.english import counted, listed
 
 
-class WorkerView(Struct, frozen=True, kw_only=True):
+class WorkerOffer(Struct, frozen=True, kw_only=True):
     """A live worker, as the diagnosis sees it."""
 
     name: str
@@ -23,12 +23,12 @@ class WorkerView(Struct, frozen=True, kw_only=True):
     """The names of the Python functions that are registered on the worker."""
 
 
-def able(need: Need, crew: Sequence[WorkerView]) -> list[WorkerView]:
+def able(need: Need, crew: Sequence[WorkerOffer]) -> list[WorkerOffer]:
     """Return the workers that could execute a run with these requirements if they were idle."""
     return [hand for hand in crew if hand.idle.fits(need)]
 
 
-def lacking(need: Need, function: str | None, crew: Sequence[WorkerView], kind: str | None = None) -> Reason | None:
+def lacking(need: Need, function: str | None, crew: Sequence[WorkerOffer], kind: str | None = None) -> Reason | None:
     """Return the reason why no live worker can ever execute a run; None if at least one can."""
     if not crew and need == PLAIN:
         return Reason(
@@ -63,7 +63,7 @@ def lacking(need: Need, function: str | None, crew: Sequence[WorkerView], kind: 
     return None
 
 
-def _shortcoming(need: Need, crew: Sequence[WorkerView]) -> str:
+def _shortcoming(need: Need, crew: Sequence[WorkerOffer]) -> str:
     """Return the missing requirement, as exactly as possible."""
     if not crew:
         return "there is no worker"

@@ -12,7 +12,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from timeball.domain import duration
-from timeball.domain.duration import LONGEST, Duration
+from timeball.domain.duration import MAX_DURATION, Duration
 from timeball.domain.instant import MILLISECOND, Micros
 from timeball.domain.task.task import check_duration
 
@@ -37,7 +37,7 @@ class RateLimit(Struct, frozen=True, rename="camel", forbid_unknown_fields=True,
 
     def __post_init__(self) -> None:
         check_duration("per", self.per, shortest=MILLISECOND)
-        if (self.burst or self.limit) * self.pace > LONGEST:
+        if (self.burst or self.limit) * self.pace > MAX_DURATION:
             raise ValueError("per: a full bucket would take more than a hundred years; choose a shorter duration")
 
     def bucket(self, spent_until: Micros, latest: Micros) -> TokenBucket:

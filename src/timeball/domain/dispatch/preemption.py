@@ -2,7 +2,7 @@
 
 The worker suspends the process of the attempt, and resumes it when the other run has ended. An attempt that cannot be
 suspended is released, which does not count as an attempt. Preemption is bounded, so that no run starves: a run is
-preempted at most `MOST` times, and suspended for at most `LONGEST` each time.
+preempted at most `MAX_PREEMPTIONS` times, and suspended for at most `MAX_PREEMPTION_DURATION` each time.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from timeball.domain.instant import MILLISECOND, MINUTE, SECOND, Micros
 
 CLASS: Final = 3
 """Number of priority levels between two classes: from low to medium, and from medium to high."""
-MOST: Final = 3
+MAX_PREEMPTIONS: Final = 3
 """Maximum number of preemptions of one run."""
 PREEMPTION_DELAY: Final = 500 * MILLISECOND
 """Microseconds that a run has to wait before another run is preempted for it, because a slot may become free by itself.
 """
-LONGEST: Final = 5 * MINUTE
+MAX_PREEMPTION_DURATION: Final = 5 * MINUTE
 """Microseconds after which a suspended process is resumed in any case."""
 LENDING: Final = 5 * SECOND
 """Microseconds after which a suspended process is resumed if no run has used its slots."""
@@ -46,7 +46,7 @@ class Running(Struct, frozen=True):
         return Need(self.need.slots, self.need.cpu)
 
 
-class WaitingRun(Struct, frozen=True):
+class PreemptingRun(Struct, frozen=True):
     """The first claimable run of a placement profile."""
 
     run_id: str
@@ -63,7 +63,7 @@ class Preemption(Struct, frozen=True, kw_only=True):
 
     run_id: str
     number: int
-    """The number of this preemption of the run, from 1 to `MOST`."""
+    """The number of this preemption of the run, from 1 to `MAX_PREEMPTIONS`."""
     by_run: str
     """The id of the run that gets the slots."""
     token: int
@@ -80,12 +80,12 @@ class Preemption(Struct, frozen=True, kw_only=True):
 
 
 def choose(
-    waiting: Iterable[WaitingRun],
+    waiting: Iterable[PreemptingRun],
     running: Iterable[Running],
     left: Mapping[str, Offer],
     idle: Mapping[str, Offer],
     now: Micros,
-) -> tuple[WaitingRun, Running] | None:
+) -> tuple[PreemptingRun, Running] | None:
     """Choose a waiting run and the running attempt to preempt for it. `waiting` is in the order of rank. `left` has the
     resources that each worker offers now, and `idle` those that it would offer without any run, both by session. Of the
     attempts that could be preempted, the one with the lowest priority is chosen, and among those the one that started
@@ -110,7 +110,7 @@ def choose(
     return None
 
 
-def _takes(offer: Offer, waiting: WaitingRun, need: Need) -> bool:
+def _takes(offer: Offer, waiting: PreemptingRun, need: Need) -> bool:
     return offer.fits(need) and offer.reserved_for in (None, waiting.profile)
 
 

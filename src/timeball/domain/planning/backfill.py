@@ -166,7 +166,7 @@ def survey(
     yield Range(anchor, count, first, last)
 
 
-class Ahead(Struct, frozen=True):
+class BackfillFires(Struct, frozen=True):
     """The next fires of a backfill with calendars. They are computed before the transaction that creates their runs."""
 
     cursor: Micros
@@ -175,7 +175,7 @@ class Ahead(Struct, frozen=True):
     """The fires from the cursor on. If there are fewer than requested, the backfill has no more fires."""
 
 
-def look_ahead(backfill: Backfill, job: Job) -> Iterator[Ahead | None]:
+def look_ahead(backfill: Backfill, job: Job) -> Iterator[BackfillFires | None]:
     """Compute the next fires of a backfill with calendars, for `next_fires`. The iterator yields None after each slice
     of the work, and the fires at the end."""
     if backfill.cursor is None:
@@ -194,11 +194,11 @@ def look_ahead(backfill: Backfill, job: Job) -> Iterator[Ahead | None]:
         if at is None or closures.work - worked > SLICE_WORK:
             worked = closures.work
             yield None
-    yield Ahead(backfill.cursor, tuple(found))
+    yield BackfillFires(backfill.cursor, tuple(found))
 
 
 def next_fires(
-    backfill: Backfill, job: Job, alive: int, ahead: Ahead | None = None
+    backfill: Backfill, job: Job, alive: int, ahead: BackfillFires | None = None
 ) -> tuple[list[Micros], Micros | None]:
     """Return the fires that may become runs now, and the first fire after them. With calendars, use only the fires in
     `ahead`; return none if the cursor of the backfill has moved since they were computed."""

@@ -30,9 +30,9 @@ from timeball.domain.schedule.schedule import Follow, Immediate, Window
 __all__ = [
     "MAX_INSTANTS",
     "MAX_RUNS",
-    "Fire",
+    "JobPlan",
     "Judge",
-    "Plan",
+    "PlannedFire",
     "Span",
     "begin",
     "begins_anew",
@@ -58,7 +58,7 @@ MAX_CALENDAR_WORK: Final = 3_000
 """Units of work (about 3 microseconds each) that one plan may spend on calendars."""
 
 
-class Fire(Struct, frozen=True, gc=False):
+class PlannedFire(Struct, frozen=True, gc=False):
     """A fire that becomes a run."""
 
     fire_time: Micros
@@ -77,12 +77,12 @@ class Span(Struct, frozen=True):
     reason: str
 
 
-class Plan(Struct, frozen=True):
+class JobPlan(Struct, frozen=True):
     """The result of planning one job. The store writes it only if the job's `version` and `next_fire_at` are unchanged
     since they were read."""
 
     job: Job
-    steps: tuple[Fire | Span, ...]
+    steps: tuple[PlannedFire | Span, ...]
     """Runs and ledger rows, in the order of their fires."""
     next_fire_at: Micros | None
     plan_at: Micros | None
@@ -93,7 +93,7 @@ class Plan(Struct, frozen=True):
 
     @property
     def runs(self) -> int:
-        return sum(isinstance(step, Fire) for step in self.steps)
+        return sum(isinstance(step, PlannedFire) for step in self.steps)
 
     @property
     def instants(self) -> int:
@@ -111,7 +111,7 @@ class _Gap(Struct):
     """None if the reason follows from the verdict and the job."""
 
 
-def begin(job_id: str, tenant: str, spec: JobSpec, now: Micros) -> tuple[Job, Fire | None]:
+def begin(job_id: str, tenant: str, spec: JobSpec, now: Micros) -> tuple[Job, PlannedFire | None]:
     """Return a new job, and its first fire if the fire is near enough to become a run now. For a one-shot this
     completes the planning: most jobs are one-shots, and most of those are immediate."""
     immediate = isinstance(spec.schedule, Immediate)
@@ -129,7 +129,7 @@ def begin(job_id: str, tenant: str, spec: JobSpec, now: Micros) -> tuple[Job, Fi
         fired=1 if immediate else 0,
     )
     if immediate:
-        return job, Fire(now, Origin.SCHEDULE, now)
+        return job, PlannedFire(now, Origin.SCHEDULE, now)
     if isinstance(spec.schedule, Window):
         return job, None  # the store chooses a slot, and the first fire follows from it
     if isinstance(spec.schedule, Follow):
@@ -140,9 +140,9 @@ def begin(job_id: str, tenant: str, spec: JobSpec, now: Micros) -> tuple[Job, Fi
     if first > now + HORIZON:
         return job.with_(next_fire_at=first, plan_at=first - HORIZON), None
     if spec.one_shot:
-        return job.with_(fired=1), Fire(first, Origin.SCHEDULE, max(first, now))
+        return job.with_(fired=1), PlannedFire(first, Origin.SCHEDULE, max(first, now))
     planned = plan(job.with_(next_fire_at=first), now)
-    fire = next(step for step in planned.steps if isinstance(step, Fire))
+    fire = next(step for step in planned.steps if isinstance(step, PlannedFire))
     return job.with_(next_fire_at=planned.next_fire_at, plan_at=planned.plan_at, fired=1), fire
 
 
@@ -172,7 +172,7 @@ def plan(
     *,
     most_runs: int = MAX_RUNS,
     most_instants: int = MAX_INSTANTS,
-) -> Plan:
+) -> JobPlan:
     """Plan all due fires by the catch-up rule, and at most one future fire within the horizon. The fires in `taken`
     have a verdict already and are ignored."""
     spec = job.spec
@@ -180,7 +180,7 @@ def plan(
         most_runs = min(most_runs, spec.max_runs - job.fired)
     if closures is not OPEN or job.owed is not None:
         return _plan_around(job, now, taken, closures, most_runs, most_instants)
-    steps: list[Fire | _Gap] = []
+    steps: list[PlannedFire | _Gap] = []
     runs = looked_at = 0
     last_run: Micros | None = None
     ahead = instants(job, taken)
@@ -197,7 +197,7 @@ def plan(
         verdict = None if judge is None else judge.verdict(instant, upcoming)
         if verdict is None:
             origin = Origin.SCHEDULE if judge is None else judge.origin(instant)
-            steps.append(Fire(instant, origin, max(instant, now)))
+            steps.append(PlannedFire(instant, origin, max(instant, now)))
             runs += 1
             last_run = instant
             if instant > now:
@@ -206,14 +206,14 @@ def plan(
             _extend(steps, instant, verdict)
     if spec.max_runs is not None and job.fired + runs >= spec.max_runs:
         upcoming = None
-    return Plan(job, _done(job, steps), upcoming, _look_again(job, upcoming, last_run, now))
+    return JobPlan(job, _done(job, steps), upcoming, _look_again(job, upcoming, last_run, now))
 
 
 def _plan_around(
     job: Job, now: Micros, taken: frozenset[Micros], closures: Closures, most_runs: int, most_instants: int
-) -> Plan:
+) -> JobPlan:
     """Plan a job with calendars or with a deferred fire, by the rules of `plan`."""
-    steps: list[Fire | _Gap] = []
+    steps: list[PlannedFire | _Gap] = []
     runs = looked_at = 0
     last_run: Micros | None = None
     horizon = _horizon(job, now)
@@ -237,11 +237,13 @@ def _plan_around(
         try:
             verdict = judge.verdict(instant, course.upcoming) if instant < now else None
         except SearchPaused:
-            return Plan(job, _done(job, steps), instant, now, owed, closures.versions)
+            return JobPlan(job, _done(job, steps), instant, now, owed, closures.versions)
         if verdict is not None:
             _extend(steps, instant, verdict)
             continue
-        steps.append(Fire(instant, judge.origin(instant) if instant < now else Origin.SCHEDULE, max(instant, now)))
+        steps.append(
+            PlannedFire(instant, judge.origin(instant) if instant < now else Origin.SCHEDULE, max(instant, now))
+        )
         runs += 1
         last_run = instant
         if instant > now:
@@ -253,7 +255,7 @@ def _plan_around(
     if upcoming is not None and upcoming > now and closures.at(upcoming) is not None:
         # The calendars are evaluated again when this fire is due, so no run is created for it now.
         look_again = upcoming
-    return Plan(job, _done(job, steps), upcoming, look_again, owed, closures.versions)
+    return JobPlan(job, _done(job, steps), upcoming, look_again, owed, closures.versions)
 
 
 def _horizon(job: Job, now: Micros) -> Micros:
@@ -262,7 +264,7 @@ def _horizon(job: Job, now: Micros) -> Micros:
     return now if job.spec.follows is not None else now + HORIZON
 
 
-def _extend(steps: list[Fire | _Gap], instant: Micros, verdict: Verdict, reason: str | None = None) -> None:
+def _extend(steps: list[PlannedFire | _Gap], instant: Micros, verdict: Verdict, reason: str | None = None) -> None:
     """Add a fire that does not become a run."""
     if steps and isinstance(gap := steps[-1], _Gap) and gap.verdict is verdict and gap.reason == reason:
         gap.last = instant
@@ -357,7 +359,7 @@ def _long_gone(
     return _Gap(first, last, count, Verdict.MISSED), upcoming, ahead
 
 
-def _done(job: Job, steps: Sequence[Fire | _Gap]) -> tuple[Fire | Span, ...]:
+def _done(job: Job, steps: Sequence[PlannedFire | _Gap]) -> tuple[PlannedFire | Span, ...]:
     return tuple([_span(job.spec, step) if isinstance(step, _Gap) else step for step in steps])
 
 

@@ -38,7 +38,7 @@ from timeball.domain.text.schedule_text import describe
 Mark = Literal["dst_gap", "dst_overlap", "excluded", "next_open"]
 
 DEFAULT_COUNT: Final = 10
-MOST: Final = 1_000
+MAX_PREVIEW_COUNT: Final = 1_000
 MAX_EXCLUDED: Final = 3
 """Maximum number of excluded fires that are shown for one closure."""
 

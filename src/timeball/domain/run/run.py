@@ -97,7 +97,7 @@ def new_run(
     )
     if retry_of is None and edited is None and not spec.preemptible:
         return run
-    preemptible = preemption.MOST if spec.preemptible and profile is not WOVEN else None
+    preemptible = preemption.MAX_PREEMPTIONS if spec.preemptible and profile is not WOVEN else None
     return structs.replace(run, retry_of=retry_of, spec=edited, preemptible=preemptible)
 
 

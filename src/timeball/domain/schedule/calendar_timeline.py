@@ -43,7 +43,7 @@ def windows(expression: str, length: Micros) -> CronWindows:
     return CronWindows(cron.parse(expression), length)
 
 
-class Page:
+class ClosedPage:
     """The closed time of one calendar from `since` (inclusive) to `until` (exclusive), as sorted pieces."""
 
     __slots__ = ("_cost", "begins", "ends", "owners", "since", "solid", "until")
@@ -120,7 +120,7 @@ class Timeline:
         self._reach = max((each.length for each in self._windows), default=0)
         """Length of the longest window, in microseconds; 0 without windows."""
 
-    def page(self, moment: Micros) -> Page:
+    def page(self, moment: Micros) -> ClosedPage:
         """Return the page that contains a moment."""
         return _page(self, moment // self._length)
 
@@ -139,12 +139,12 @@ class Timeline:
                 return calendar.label_of(entry, day)
         return calendar.label_of(entry, shown)
 
-    def compute(self, number: int) -> Page:
+    def compute(self, number: int) -> ClosedPage:
         since, until = number * self._length, (number + 1) * self._length
         closed = [span for span in self._closed(since, until) if span[0] < until and span[1] > since]
         pieces = self._cut([(max(begin, since), min(end, until), owner) for begin, end, owner in closed])
         reach = max((end for _, end, _ in closed), default=until)
-        return Page(since, until, reach, pieces, ENTRY_COST * len(self._entries) + len(closed))
+        return ClosedPage(since, until, reach, pieces, ENTRY_COST * len(self._entries) + len(closed))
 
     def _closed(self, since: Micros, until: Micros) -> list[tuple[Micros, Micros, int]]:
         """Return the stretches (begin, end, entry index) that may touch the range from `since` to `until`."""
@@ -190,7 +190,7 @@ class Timeline:
 
 
 @lru_cache(maxsize=MAX_PAGES)
-def _page(timeline: Timeline, number: int) -> Page:
+def _page(timeline: Timeline, number: int) -> ClosedPage:
     return timeline.compute(number)
 
 

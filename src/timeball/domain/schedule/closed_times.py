@@ -17,7 +17,7 @@ from msgspec import Struct
 from timeball.domain import instant
 from timeball.domain.instant import Micros
 from timeball.domain.schedule.calendar import NamedCalendar
-from timeball.domain.schedule.calendar_timeline import Page, Timeline, timeline
+from timeball.domain.schedule.calendar_timeline import ClosedPage, Timeline, timeline
 
 END_WORK: Final = 2_000
 """Units of work (about 3 microseconds each) after which one search for the end of a closure stops."""
@@ -87,7 +87,7 @@ class Closures:
     def __init__(self, calendars: Sequence[NamedCalendar] = ()) -> None:
         self._names = [each.name for each in calendars]
         self._lines = tuple(timeline(each.calendar) for each in calendars)
-        self._pages: list[Page | None] = [None] * len(self._lines)
+        self._pages: list[ClosedPage | None] = [None] * len(self._lines)
         self._memory = _memory(self._lines)
         self.changed_at = max((each.updated_at for each in calendars), default=0)
         """The instant of the last change of any of the calendars."""
@@ -156,7 +156,7 @@ class Closures:
         self._memory.keep(found, known)
         return found
 
-    def _page(self, number: int, moment: Micros) -> Page:
+    def _page(self, number: int, moment: Micros) -> ClosedPage:
         page = self._pages[number]
         if page is None or not page.since <= moment < page.until:
             page = self._pages[number] = self._lines[number].page(moment)

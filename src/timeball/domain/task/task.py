@@ -149,7 +149,7 @@ def host_of(task: Task) -> str | None:
 
 
 def check_duration(
-    field: str, value: Duration | None, *, shortest: Micros = 0, longest: Micros = duration.LONGEST
+    field: str, value: Duration | None, *, shortest: Micros = 0, longest: Micros = duration.MAX_DURATION
 ) -> None:
     """Raise `ValueError` with the name of the field if a duration cannot be parsed. For use in `__post_init__`."""
     if value is not None:

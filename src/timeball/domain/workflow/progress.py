@@ -35,7 +35,7 @@ class TaskState(StrEnum):
 ENDED: Final = frozenset({TaskState.SUCCEEDED, TaskState.FAILED, TaskState.CANCELLED, TaskState.SKIPPED})
 
 
-class Step(Struct):
+class WorkflowStep(Struct):
     """The state of one task of a workflow run, or of one instance of a task with `forEach`. It is mutable."""
 
     place: int
@@ -89,7 +89,7 @@ class Step(Struct):
 
 
 class Node(Struct, frozen=True):
-    """A task in the graph of a workflow. Unlike `Step`, it never changes."""
+    """A task in the graph of a workflow. Unlike `WorkflowStep`, it never changes."""
 
     task: WorkflowTask
     children: tuple[int, ...]
@@ -111,7 +111,7 @@ def graph(tasks: Sequence[WorkflowTask]) -> list[Node]:
     ]
 
 
-def begin(tasks: Sequence[WorkflowTask], kept: Mapping[int, Step] = MappingProxyType({})) -> list[Step]:
+def begin(tasks: Sequence[WorkflowTask], kept: Mapping[int, WorkflowStep] = MappingProxyType({})) -> list[WorkflowStep]:
     """Return the steps of a new workflow run. `kept` has the steps of an earlier run that are not executed again, by
     position."""
     places = {task.name: place for place, task in enumerate(tasks)}
@@ -120,7 +120,7 @@ def begin(tasks: Sequence[WorkflowTask], kept: Mapping[int, Step] = MappingProxy
         if place in kept:
             steps.append(kept[place])
             continue
-        step = Step(place=place, index=-1, name=task.name, waits=len(task.needs), run_if=task.run_if)
+        step = WorkflowStep(place=place, index=-1, name=task.name, waits=len(task.needs), run_if=task.run_if)
         step.fresh = not task.needs
         for need in task.needs:
             if (ended := kept.get(places[need])) is not None:
@@ -129,11 +129,11 @@ def begin(tasks: Sequence[WorkflowTask], kept: Mapping[int, Step] = MappingProxy
     return steps
 
 
-def kept(tasks: Sequence[WorkflowTask], before: Mapping[int, Step]) -> dict[int, Step]:
+def kept(tasks: Sequence[WorkflowTask], before: Mapping[int, WorkflowStep]) -> dict[int, WorkflowStep]:
     """Return the steps that a retry does not execute again, by position: tasks that succeeded, or were skipped for
     another reason than a failure, and that need no task that is executed again."""
     places = {task.name: place for place, task in enumerate(tasks)}
-    stays: dict[int, Step] = {}
+    stays: dict[int, WorkflowStep] = {}
     for name in graphlib.TopologicalSorter({task.name: task.needs for task in tasks}).static_order():
         place = places[name]
         old = before.get(place)
@@ -142,7 +142,7 @@ def kept(tasks: Sequence[WorkflowTask], before: Mapping[int, Step]) -> dict[int,
     return stays
 
 
-def tell(ended: Step, child: Step) -> None:
+def tell(ended: WorkflowStep, child: WorkflowStep) -> None:
     """Update a task after a task that it needs has ended."""
     child.waits -= 1
     if ended.state is not TaskState.SUCCEEDED:
@@ -154,7 +154,7 @@ def tell(ended: Step, child: Step) -> None:
         child.fresh = True
 
 
-def skip_reason(step: Step) -> str | None:
+def skip_reason(step: WorkflowStep) -> str | None:
     """Return the reason why a task is skipped after all tasks that it needs have ended; None if it runs."""
     match step.run_if:
         case "all_succeeded":
@@ -170,7 +170,7 @@ def skip_reason(step: Step) -> str | None:
             assert_never(step.run_if)
 
 
-def join(task: Step, failed: int, first: str) -> None:
+def join(task: WorkflowStep, failed: int, first: str) -> None:
     """End a task with `forEach` after all its instances have ended."""
     if failed:
         task.end(TaskState.FAILED, f"{failed} of {task.instances} instances did not succeed; the first: {first}")

@@ -48,7 +48,7 @@ class Unreadable(Struct, frozen=True):
     detail: str
 
 
-class Missing(Exception):
+class MissingReference(Exception):
     """Raised when the value of a reference does not exist. The message is the reason."""
 
 
@@ -111,8 +111,8 @@ def sources(task: WorkflowTask) -> set[str]:
 
 
 def resolve(value: Any, look_up: Callable[[Reference], Any]) -> Any:
-    """Return a value in which every reference is replaced by the result of `look_up`. Raise `Missing` if a value does
-    not exist."""
+    """Return a value in which every reference is replaced by the result of `look_up`. Raise `MissingReference` if a
+    value does not exist."""
     if isinstance(value, dict):
         found = reference(value)
         if found is None:
@@ -125,8 +125,8 @@ def resolve(value: Any, look_up: Callable[[Reference], Any]) -> Any:
 
 
 def at_path(value: Any, path: str, of: str) -> Any:
-    """Return the value at a JSON pointer (RFC 6901). `of` names the value in the message of `Missing`, which is raised
-    if there is none."""
+    """Return the value at a JSON pointer (RFC 6901). `of` names the value in the message of `MissingReference`, which
+    is raised if there is none."""
     for step in path.split("/")[1:]:
         key = step.replace("~1", "/").replace("~0", "~")
         if isinstance(value, dict) and key in value:
@@ -134,15 +134,15 @@ def at_path(value: Any, path: str, of: str) -> Any:
         elif isinstance(value, list) and key.isascii() and key.isdigit() and int(key[:9]) < len(value):
             value = value[int(key[:9])]
         else:
-            raise Missing(f"there is no {path} in {of}")
+            raise MissingReference(f"there is no {path} in {of}")
     return value
 
 
-class Known(Struct):
+class KnownReferences(Struct):
     """The values that the references of a task can have. Calling it returns the value of one reference."""
 
     results: Mapping[str, Any]
-    """The results of the tasks in `needs`, by name; a `Missing` for a task without a result."""
+    """The results of the tasks in `needs`, by name; a `MissingReference` for a task without a result."""
     parameters: Mapping[str, Any]
     item: Any = UNSET
 
@@ -151,10 +151,10 @@ class Known(Struct):
             case Result(source, path, default):
                 try:
                     found = self.results[source]
-                    if isinstance(found, Missing):
-                        raise Missing(*found.args)
+                    if isinstance(found, MissingReference):
+                        raise MissingReference(*found.args)
                     return at_path(found, path, f"the result of task {source}")
-                except Missing:
+                except MissingReference:
                     if default is UNSET:
                         raise
                     return default
@@ -162,28 +162,28 @@ class Known(Struct):
                 return at_path(self.item, path, "this item")
             case Parameter(name):
                 if name not in self.parameters:
-                    raise Missing(f"the workflow has no parameter {name!r}")
+                    raise MissingReference(f"the workflow has no parameter {name!r}")
                 return self.parameters[name]
             case _:
                 assert_never(wanted)
 
 
-def items(task: WorkflowTask, known: Known) -> list[Any]:
-    """Return the items of a task with `forEach`. Raise `Missing` if they do not exist or are too many."""
+def items(task: WorkflowTask, known: KnownReferences) -> list[Any]:
+    """Return the items of a task with `forEach`. Raise `MissingReference` if they do not exist or are too many."""
     if isinstance(task.for_each, list):
         return task.for_each
     found = resolve(task.for_each, known)
     if not isinstance(found, list):
-        raise Missing(f"forEach needs a list, and got {type(found).__name__}")
+        raise MissingReference(f"forEach needs a list, and got {type(found).__name__}")
     if len(found) > MAX_INSTANCES:
-        raise Missing(f"forEach got {len(found):,} items; the maximum is {MAX_INSTANCES:,}")
+        raise MissingReference(f"forEach got {len(found):,} items; the maximum is {MAX_INSTANCES:,}")
     return found
 
 
-def parameters(task: WorkflowTask, known: Known) -> dict[str, Any]:
-    """Return the parameters of a task with all references replaced. Raise `Missing` if a value does not exist or the
-    parameters are too large."""
+def parameters(task: WorkflowTask, known: KnownReferences) -> dict[str, Any]:
+    """Return the parameters of a task with all references replaced. Raise `MissingReference` if a value does not exist
+    or the parameters are too large."""
     found: dict[str, Any] = resolve(task.parameters, known)
     if found is not task.parameters and (size := len(msgspec.json.encode(found))) > LARGEST:
-        raise Missing(f"the parameters of the task have {size:,} bytes; the maximum is {LARGEST:,}")
+        raise MissingReference(f"the parameters of the task have {size:,} bytes; the maximum is {LARGEST:,}")
     return found

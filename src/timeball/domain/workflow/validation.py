@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import UNSET
 
-from timeball.domain.errors import Problem
+from timeball.domain.errors import WrongValue
 from timeball.domain.workflow.definition import WorkflowTask
 from timeball.domain.workflow.references import (
     MAX_INSTANCES,
@@ -33,27 +33,29 @@ MAX_PROBLEMS: Final = 100
 """Number of problems after which the check stops."""
 
 
-def check(tasks: Sequence[WorkflowTask]) -> tuple[Problem, ...]:
+def check(tasks: Sequence[WorkflowTask]) -> tuple[WrongValue, ...]:
     """Return the problems of a list of tasks, each with a JSON pointer into the list."""
     steps = checking(tasks)
     while True:
         try:
             next(steps)
         except StopIteration as end:
-            problems: tuple[Problem, ...] = end.value
+            problems: tuple[WrongValue, ...] = end.value
             return problems
 
 
-def checking(tasks: Sequence[WorkflowTask]) -> Generator[None, None, tuple[Problem, ...]]:
+def checking(tasks: Sequence[WorkflowTask]) -> Generator[None, None, tuple[WrongValue, ...]]:
     """Check a list of tasks in steps of about a millisecond each. The generator returns the problems, at most about
     `MAX_PROBLEMS`."""
     if sum(len(task.needs) for task in tasks) > MAX_NEEDS:
-        return (Problem("", f"the tasks have more than {MAX_NEEDS:,} needs in total"),)
-    problems: list[Problem] = []
+        return (WrongValue("", f"the tasks have more than {MAX_NEEDS:,} needs in total"),)
+    problems: list[WrongValue] = []
     known: set[str] = set()
     for at, task in enumerate(tasks):
         if task.name in known:
-            problems.append(Problem(f"/{at}/name", f"two tasks have the name {task.name!r}; task names must be unique"))
+            problems.append(
+                WrongValue(f"/{at}/name", f"two tasks have the name {task.name!r}; task names must be unique")
+            )
         known.add(task.name)
     size = 0
     for at, task in enumerate(tasks):
@@ -70,29 +72,29 @@ def checking(tasks: Sequence[WorkflowTask]) -> Generator[None, None, tuple[Probl
     return tuple(problems) or (yield from _cycle(tasks))
 
 
-def _wrong_needs(at: int, task: WorkflowTask, known: set[str]) -> Iterator[Problem]:
+def _wrong_needs(at: int, task: WorkflowTask, known: set[str]) -> Iterator[WrongValue]:
     seen: set[str] = set()
     for place, need in enumerate(task.needs):
         if need == task.name:
-            yield Problem(f"/{at}/needs/{place}", f"task {need!r} needs itself")
+            yield WrongValue(f"/{at}/needs/{place}", f"task {need!r} needs itself")
         elif need not in known:
-            yield Problem(f"/{at}/needs/{place}", f"there is no task {need!r}")
+            yield WrongValue(f"/{at}/needs/{place}", f"there is no task {need!r}")
         elif need in seen:
-            yield Problem(f"/{at}/needs/{place}", f"task {need!r} is listed twice")
+            yield WrongValue(f"/{at}/needs/{place}", f"task {need!r} is listed twice")
         seen.add(need)
     if task.run_if == "any_failed" and not task.needs:
-        yield Problem(f"/{at}/runIf", "any_failed requires at least one task in needs")
+        yield WrongValue(f"/{at}/runIf", "any_failed requires at least one task in needs")
 
 
-def _wrong_references(at: int, task: WorkflowTask, problems: list[Problem]) -> Generator[None, None, None]:
+def _wrong_references(at: int, task: WorkflowTask, problems: list[WrongValue]) -> Generator[None, None, None]:
     sources = [("/parameters", task.parameters)]
     if isinstance(task.for_each, dict):
         sources.append(("/forEach", task.for_each))
         if not isinstance(reference(task.for_each), Result | Parameter):
             detail = 'forEach must be a list, or a reference such as {"$result": "list-files"}'
-            problems.append(Problem(f"/{at}/forEach", detail))
+            problems.append(WrongValue(f"/{at}/forEach", detail))
     elif isinstance(task.for_each, list) and len(task.for_each) > MAX_INSTANCES:
-        problems.append(Problem(f"/{at}/forEach", f"forEach has more than {MAX_INSTANCES:,} items"))
+        problems.append(WrongValue(f"/{at}/forEach", f"forEach has more than {MAX_INSTANCES:,} items"))
     needs = frozenset(task.needs)
     for where, value in sources:
         for found in searched(value):
@@ -101,7 +103,7 @@ def _wrong_references(at: int, task: WorkflowTask, problems: list[Problem]) -> G
                 continue
             detail_or_none = _wrong_reference(found, task, needs, inside=where)
             if detail_or_none is not None:
-                problems.append(Problem(f"/{at}{where}", detail_or_none))
+                problems.append(WrongValue(f"/{at}{where}", detail_or_none))
                 if len(problems) >= MAX_PROBLEMS:
                     return
 
@@ -120,7 +122,7 @@ def _wrong_reference(
             return None
 
 
-def _cycle(tasks: Sequence[WorkflowTask]) -> Generator[None, None, tuple[Problem, ...]]:
+def _cycle(tasks: Sequence[WorkflowTask]) -> Generator[None, None, tuple[WrongValue, ...]]:
     """Search for a cycle, in steps. Return a problem that names its tasks in the order in which they would have to run;
     an empty tuple if there is no cycle."""
     needs = {task.name: task.needs for task in tasks}
@@ -159,4 +161,4 @@ def _cycle(tasks: Sequence[WorkflowTask]) -> Generator[None, None, tuple[Problem
     first = cycle.index(min(cycle, key=places.__getitem__))
     cycle = [*cycle[first:], *cycle[:first], cycle[first]]
     shown = cycle if len(cycle) <= MAX_SHOWN else [*cycle[: MAX_SHOWN - 2], "…", cycle[-1]]
-    return (Problem(f"/{places[cycle[0]]}/needs", f"the tasks need each other in a cycle: {' → '.join(shown)}"),)
+    return (WrongValue(f"/{places[cycle[0]]}/needs", f"the tasks need each other in a cycle: {' → '.join(shown)}"),)

@@ -43,7 +43,7 @@ class GuardDied(Exception):
     """Raised when the guard of a job process died. The process and its descendants were killed with it."""
 
 
-class Refused(Exception):
+class StartRefused(Exception):
     """Raised when a process could not be started. `step` is the step that failed: program, folder,
     script, confine, fork …
     """
@@ -70,7 +70,7 @@ class Child:
         """
         loop = asyncio.get_running_loop()
         self.exited: asyncio.Future[int] = loop.create_future()
-        """The wait status of the process, or the exception `Refused` or `GuardDied`."""
+        """The wait status of the process, or the exception `StartRefused` or `GuardDied`."""
         self.exited.add_done_callback(lambda future: future.cancelled() or future.exception())
 
     def signal(self, number: int) -> None:
@@ -307,7 +307,7 @@ class ProcessGuard:
         if exited.done():
             return
         if message["did"] == "refused":
-            exited.set_exception(Refused(message["step"], message["error"]))
+            exited.set_exception(StartRefused(message["step"], message["error"]))
         else:
             exited.set_result(message["status"])
 

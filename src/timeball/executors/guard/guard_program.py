@@ -48,7 +48,7 @@ JOB_DESCRIPTORS = int(sys.argv[2]) if len(sys.argv) > 2 else None
 """The soft limit of file descriptors for jobs. The worker's own may be too high for programs that use select()."""
 
 
-class Job:
+class GuardedJob:
     __slots__ = ("folder", "groups", "id", "pid", "signals", "starting")
 
     def __init__(self, ident: int, pid: int, folder: str | None, starting: int, groups: list[str]) -> None:
@@ -63,29 +63,29 @@ class Job:
         """The control groups of the job, if it has a memory limit."""
 
 
-class Ended(NamedTuple):
+class JobEnd(NamedTuple):
     """A job that has ended and whose end is not reported to the worker yet."""
 
-    job: Job
+    job: GuardedJob
     status: int
     until: float
     """Processes that the job left may delay the report until this time."""
 
 
-class Guard:
+class GuardProgram:
     def __init__(self, worker: socket.socket, keeper: int) -> None:
         """`keeper` is the process id of the parent. The guard exits if its parent changes."""
         self.link = Link(worker)
         self.keeper = keeper
         self.confiner = Confiner()
-        self.jobs: dict[int, Job] = {}
-        self.by_pid: dict[int, Job] = {}
-        self.starting: dict[int, Job] = {}
+        self.jobs: dict[int, GuardedJob] = {}
+        self.by_pid: dict[int, GuardedJob] = {}
+        self.starting: dict[int, GuardedJob] = {}
         """Starting jobs by the descriptor to watch. A folder or a program on a dead file server may keep a job here for
         long.
         """
         self.groups: JobGroups | None = None
-        self.ended: list[Ended] = []
+        self.ended: list[JobEnd] = []
         self.strays: dict[int, float] = {}
         """By process id: killed processes that ended jobs left, and until when they delay reports."""
         self.folders: set[str] = set()
@@ -212,12 +212,12 @@ class Guard:
                 max_descriptors=JOB_DESCRIPTORS,
             )
         close_all([*descriptors, errors_w])
-        job = Job(ident, pid, message["folder"], errors, groups)
+        job = GuardedJob(ident, pid, message["folder"], errors, groups)
         self.jobs[ident] = self.by_pid[pid] = self.starting[errors] = job
         if job.folder is not None:
             self.folders.add(job.folder)
 
-    def see_start(self, job: Job) -> None:
+    def see_start(self, job: GuardedJob) -> None:
         """Check whether the program of a job was executed. Data in the pipe means that it could not be."""
         assert job.starting is not None
         problem = os.read(job.starting, 100)
@@ -255,7 +255,7 @@ class Guard:
                 for group in job.groups:
                     cgroups.kill(group)
                 self.tidy(job)
-                self.ended.append(Ended(job, status, time.monotonic() + STRAY_SECONDS))
+                self.ended.append(JobEnd(job, status, time.monotonic() + STRAY_SECONDS))
             with contextlib.suppress(OSError):
                 os.waitpid(pid, 0)
         if any_ended or self.ended:
@@ -278,7 +278,7 @@ class Guard:
         """Remove the groups of an ended job. Return True if it exceeded its memory limit."""
         return bool(groups) and self.groups is not None and self.groups.close(groups)
 
-    def tidy(self, job: Job) -> None:
+    def tidy(self, job: GuardedJob) -> None:
         """Remove the folder of an ended job if it is empty, which is the usual case. The worker removes the others."""
         if job.folder is not None:
             with contextlib.suppress(OSError):
@@ -293,7 +293,7 @@ class Guard:
             kill_tree(pid)
         self.strays = {pid: self.strays.get(pid, until) for pid in strays}
 
-    def kill(self, job: Job) -> None:
+    def kill(self, job: GuardedJob) -> None:
         for group in job.groups:
             cgroups.kill(group)
         kill_tree(job.pid)
@@ -343,7 +343,7 @@ def main() -> None:
     gc.disable()
     gc.freeze()
     keeper = guard_keeper.split(worker.fileno()) if LINUX else os.getppid()
-    guard = Guard(worker, keeper)
+    guard = GuardProgram(worker, keeper)
     try:
         guard.run()
     finally:

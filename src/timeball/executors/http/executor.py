@@ -33,7 +33,7 @@ from timeball.executors.http import response
 from timeball.executors.http.pool import CleanConnector, HeadUnread
 from timeball.executors.http.response import HttpResponse
 from timeball.lookups import Lookups, NotLookedUp
-from timeball.ports.executor import Attempt, OutOfResources, TryLater
+from timeball.ports.executor import ExecutorAttempt, OutOfResources, TryLater
 from timeball.resource_shortage import is_shortage
 
 DEFAULT_TIMEOUT: Final = 300.0
@@ -87,7 +87,7 @@ class HttpExecutor:
             await self._session.close()
             self._session = None
 
-    async def execute(self, attempt: Attempt) -> Outcome:
+    async def execute(self, attempt: ExecutorAttempt) -> Outcome:
         task = attempt.task
         assert isinstance(task, Http)
         if self._session is None:
@@ -114,7 +114,7 @@ class HttpExecutor:
         return _outcome(task, answer, attempt)
 
     async def _call(
-        self, session: aiohttp.ClientSession, task: Http, attempt: Attempt, deadline: float | None
+        self, session: aiohttp.ClientSession, task: Http, attempt: ExecutorAttempt, deadline: float | None
     ) -> HttpResponse:
         headers, body = _content(task, attempt)
         request = _Request(task.method, URL(task.url), headers, body)
@@ -199,12 +199,12 @@ def _words(error: Exception) -> str:
     return results.words(error)
 
 
-def _headers(attempt: Attempt) -> dict[str, str]:
+def _headers(attempt: ExecutorAttempt) -> dict[str, str]:
     """Return the headers that the task may replace."""
     return {"User-Agent": "Timeball", "Idempotency-Key": attempt.run_id, "traceparent": traceparent(attempt)}
 
 
-def _identity(attempt: Attempt) -> dict[str, str]:
+def _identity(attempt: ExecutorAttempt) -> dict[str, str]:
     return {
         "X-Timeball-Run-Id": attempt.run_id,
         "X-Timeball-Attempt": str(attempt.attempt),
@@ -212,7 +212,7 @@ def _identity(attempt: Attempt) -> dict[str, str]:
     }
 
 
-def _content(task: Http, attempt: Attempt) -> tuple[dict[str, str], bytes | None]:
+def _content(task: Http, attempt: ExecutorAttempt) -> tuple[dict[str, str], bytes | None]:
     """Return the headers of the task and the body. The content type is added if the task does not set one."""
     if task.body is not UNSET:
         value = msgspec.json.decode(task.body)
@@ -227,7 +227,7 @@ def _content(task: Http, attempt: Attempt) -> tuple[dict[str, str], bytes | None
     return dict(task.headers) if named else {**task.headers, "Content-Type": kind}, body
 
 
-def _outcome(task: Http, answer: HttpResponse, attempt: Attempt) -> Outcome:
+def _outcome(task: Http, answer: HttpResponse, attempt: ExecutorAttempt) -> Outcome:
     if 200 <= answer.status < 300 or answer.status in task.accepted_statuses:
         if answer.broken:
             attempt.log(

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from timeball.executors import results
-from timeball.ports.executor import Attempt
+from timeball.ports.executor import ExecutorAttempt
 
 READ: Final = 64 * 1024
 BURST: Final = 1024 * 1024
@@ -113,7 +113,7 @@ class SaidLines:
     at once, and `::result JSON`, of which the last one counts.
     """
 
-    def __init__(self, attempt: Attempt) -> None:
+    def __init__(self, attempt: ExecutorAttempt) -> None:
         self._attempt = attempt
         self._begun = ""
         """The beginning of the current, incomplete line."""

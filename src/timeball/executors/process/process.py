@@ -26,12 +26,12 @@ from timeball.domain.instant import SECOND
 from timeball.domain.run.lifecycle import Failed, Failure, Outcome, Succeeded
 from timeball.executors import results
 from timeball.executors.environment import environment_of, mark_of
-from timeball.executors.guard.guard import Child, GuardDied, ProcessGuard, Refused
+from timeball.executors.guard.guard import Child, GuardDied, ProcessGuard, StartRefused
 from timeball.executors.process.pipes import Pipe, ReadBudget, SaidLines
 from timeball.executors.shortage import beginning
 from timeball.executors.threads import aside
 from timeball.job_user import JobUser
-from timeball.ports.executor import Attempt, OutOfResources
+from timeball.ports.executor import ExecutorAttempt, OutOfResources
 from timeball.resource_shortage import SHORTAGES
 
 LINGER: Final = 1.0
@@ -70,7 +70,7 @@ class Processes:
 
     async def run(
         self,
-        attempt: Attempt,
+        attempt: ExecutorAttempt,
         argv: Sequence[str],
         *,
         env: Mapping[str, str],
@@ -117,7 +117,7 @@ class Processes:
             watch.watch(child)
             status = await child.exited
             await watch.hear_out()
-        except Refused as error:
+        except StartRefused as error:
             if error.number in SHORTAGES:  # the guard refuses only what has not started
                 raise OutOfResources(str(error)) from error
             return _failed(_refusal(argv[0], cwd, error, user))
@@ -134,7 +134,7 @@ class Processes:
             self._hint_at_closed_folders(attempt)
         return ended
 
-    def _hint_at_closed_folders(self, attempt: Attempt) -> None:
+    def _hint_at_closed_folders(self, attempt: ExecutorAttempt) -> None:
         closed = self._guard.confinement.closed_folders()
         if closed:
             attempt.log(
@@ -161,7 +161,7 @@ class Processes:
 class _Watch:
     """Reads the output of a process, and stops the process when its attempt is to stop."""
 
-    def __init__(self, attempt: Attempt, budget: ReadBudget) -> None:
+    def __init__(self, attempt: ExecutorAttempt, budget: ReadBudget) -> None:
         self._attempt = attempt
         self._budget = budget
         self._said = SaidLines(attempt)
@@ -228,7 +228,7 @@ class _Watch:
             self._force = asyncio.get_running_loop().call_later(grace / SECOND, child.kill)
 
 
-def outcome_of(ended: Exit | Failed, attempt: Attempt) -> Outcome:
+def outcome_of(ended: Exit | Failed, attempt: ExecutorAttempt) -> Outcome:
     """Return the outcome of a process: exit code 0 is a success, with the result that it printed."""
     if isinstance(ended, Failed):
         return ended
@@ -243,7 +243,7 @@ def outcome_of(ended: Exit | Failed, attempt: Attempt) -> Outcome:
     return Failed(Failure(kind="exit", message=message, exit_code=ended.code))
 
 
-def _with_result(encoded: bytes, attempt: Attempt) -> Succeeded:
+def _with_result(encoded: bytes, attempt: ExecutorAttempt) -> Succeeded:
     try:
         if len(encoded) > results.LARGEST:
             reason = f"its ::result has at least {len(encoded)} bytes of JSON; at most {results.LARGEST} are kept"
@@ -289,7 +289,7 @@ def _readable_file(content: bytes | None) -> int:
         return os.dup(file.fileno())
 
 
-def _refusal(program: str, cwd: str | None, error: Refused, user: JobUser | None) -> str:
+def _refusal(program: str, cwd: str | None, error: StartRefused, user: JobUser | None) -> str:
     why = os.strerror(error.number).lower() if error.number else ""
     if user is not None and error.number == errno.EACCES:
         why += f" for the job user {user.name}"

@@ -27,7 +27,7 @@ WORDS: Final = 3
 """The descriptor on which the child sends messages to the worker."""
 
 
-class Voice:
+class ChildReports:
     """Sends messages to the worker. It is thread-safe, because functions may have threads of their own."""
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class Voice:
         self.cancelled = True
 
 
-def call(order: Order, voice: Voice) -> Succeeded | Failed:
+def call(order: Order, voice: ChildReports) -> Succeeded | Failed:
     try:
         importlib.import_module(order.module)
         function = REGISTRY.get(order.function)
@@ -79,7 +79,7 @@ def _complain(stream: str, text: str) -> None:
         sys.stderr.write(text)
 
 
-def _context(order: Order, voice: Voice) -> Context:
+def _context(order: Order, voice: ChildReports) -> Context:
     return Context(
         job_id=order.job_id,
         run_id=order.run_id,
@@ -94,7 +94,7 @@ def _context(order: Order, voice: Voice) -> Context:
 
 
 def main() -> None:
-    voice = Voice()
+    voice = ChildReports()
     os.environ.pop("PYTHONPATH", None)
     order = msgspec.json.decode(sys.stdin.buffer.read(), type=Order)
     voice.say(Word(outcome=call(order, voice)))

@@ -18,7 +18,7 @@ from timeball.domain.task.task import Python
 from timeball.executors import results
 from timeball.executors.python.streams import SPEAKER
 from timeball.executors.threads import Threads
-from timeball.ports.executor import Attempt
+from timeball.ports.executor import ExecutorAttempt
 from timeball.tasks import Context, Function, Registry
 
 MAX_UNHEARD: Final = 1024 * 1024
@@ -42,7 +42,7 @@ _encode = msgspec.json.Encoder().encode
 class ProcessMode(Protocol):
     """Executes a function in a child process."""
 
-    async def execute(self, attempt: Attempt, function: Function) -> Outcome: ...
+    async def execute(self, attempt: ExecutorAttempt, function: Function) -> Outcome: ...
 
 
 class PythonExecutor:
@@ -58,12 +58,12 @@ class PythonExecutor:
     def close(self) -> None:
         self._threads.close()
 
-    def runs_in_thread(self, attempt: Attempt) -> bool:
+    def runs_in_thread(self, attempt: ExecutorAttempt) -> bool:
         """True if the attempt runs in a thread, so that only the end of this process can end it."""
         function = self._registry.get(attempt.task.function) if isinstance(attempt.task, Python) else None
         return function is not None and function.mode == "thread"
 
-    def execute(self, attempt: Attempt) -> Coroutine[Any, Any, Outcome]:
+    def execute(self, attempt: ExecutorAttempt) -> Coroutine[Any, Any, Outcome]:
         task = attempt.task
         assert isinstance(task, Python)
         function = self._registry.get(task.function)
@@ -77,7 +77,7 @@ class PythonExecutor:
             return _fail(f"task {function.name!r} needs a process of its own, and this worker starts none")
         return self._process_mode.execute(attempt, function)
 
-    async def _in_loop(self, attempt: Attempt, function: Function) -> Outcome:
+    async def _in_loop(self, attempt: ExecutorAttempt, function: Function) -> Outcome:
         voice = LoopVoice(attempt, asyncio.get_running_loop())
         arguments = attempt.spec.parameters
         if function.wants_context:
@@ -96,7 +96,7 @@ class PythonExecutor:
         SPEAKER.reset(before)
         return returned(function.name, result, attempt.log)
 
-    async def _in_thread(self, attempt: Attempt, function: Function) -> Outcome:
+    async def _in_thread(self, attempt: ExecutorAttempt, function: Function) -> Outcome:
         voice = ThreadVoice(attempt, asyncio.get_running_loop())
         arguments = attempt.spec.parameters
         if function.wants_context:
@@ -120,7 +120,7 @@ class PythonExecutor:
         return outcome
 
 
-class Voice(Protocol):
+class WorkerReports(Protocol):
     def log(self, text: str) -> None: ...
 
     def progress(self, fraction: float, note: str) -> None: ...
@@ -131,7 +131,7 @@ class LoopVoice:
 
     __slots__ = ("_attempt", "_elsewhere", "_loop")
 
-    def __init__(self, attempt: Attempt, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, attempt: ExecutorAttempt, loop: asyncio.AbstractEventLoop) -> None:
         self._attempt = attempt
         self._loop = loop
         self._elsewhere: ThreadVoice | None = None
@@ -167,7 +167,7 @@ class LoopVoice:
 class ThreadVoice:
     """Collects the output and progress of a function in a thread, and passes them on in the event loop."""
 
-    def __init__(self, attempt: Attempt, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, attempt: ExecutorAttempt, loop: asyncio.AbstractEventLoop) -> None:
         self._attempt = attempt
         self._loop = loop
         self._lock = threading.Lock()
@@ -237,7 +237,7 @@ def step(fraction: Any, note: object) -> tuple[float, str] | None:
         return None
 
 
-def context_of(attempt: Attempt, voice: Voice) -> Context:
+def context_of(attempt: ExecutorAttempt, voice: WorkerReports) -> Context:
     return Context(
         job_id=attempt.job_id,
         run_id=attempt.run_id,

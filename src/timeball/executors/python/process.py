@@ -12,7 +12,7 @@ from timeball.domain.run.lifecycle import Failed, Failure, Outcome, Succeeded
 from timeball.executors import results
 from timeball.executors.process.process import Exit, Processes, outcome_of
 from timeball.executors.python.child_protocol import Order, Word
-from timeball.ports.executor import Attempt
+from timeball.ports.executor import ExecutorAttempt
 from timeball.tasks import Function
 
 CHILD: Final = "timeball.executors.python.child"
@@ -27,7 +27,7 @@ class PythonProcesses:
     def __init__(self, processes: Processes) -> None:
         self._processes = processes
 
-    async def execute(self, attempt: Attempt, function: Function) -> Outcome:
+    async def execute(self, attempt: ExecutorAttempt, function: Function) -> Outcome:
         module = function.call.__module__
         if module == "__main__":
             return _failed(
@@ -69,7 +69,7 @@ class PythonProcesses:
 class _Listener:
     """Processes the messages of the child, one line of JSON at a time."""
 
-    def __init__(self, attempt: Attempt) -> None:
+    def __init__(self, attempt: ExecutorAttempt) -> None:
         self._attempt = attempt
         self._begun = ""
         self.outcome: Outcome | None = None

@@ -15,7 +15,7 @@ from timeball.domain.planning import planning, upcoming_fires
 from timeball.domain.planning.planning import Span
 from timeball.domain.planning.planning_failure import reason_of
 from timeball.domain.run.ledger import FORGONE, Verdict
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.operation.find import find_job
 from timeball.operation.jobs.follow import with_upstream_events
 from timeball.operation.schedules.cancelled_fires import cancelled_fires
@@ -31,7 +31,7 @@ Decide = Callable[[Job, Micros], Amendment | None]
 """Returns the change to make for the current job; None if it is in the wanted state already. Raises to refuse."""
 
 
-async def amend(context: Context, tenant: str, job_id: str, decide: Decide) -> None:
+async def amend(context: OperationContext, tenant: str, job_id: str, decide: Decide) -> None:
     """Read the job, decide, and write the change if the job is unchanged. Otherwise start again, up to 100 times."""
     tries = 0
     while tries < TRIES:
@@ -66,14 +66,14 @@ async def amend(context: Context, tenant: str, job_id: str, decide: Decide) -> N
     raise Conflict(f"job {job_id} keeps changing; try again")
 
 
-async def _is_put_off(context: Context, job: Job, now: Micros) -> bool:
+async def _is_put_off(context: OperationContext, job: Job, now: Micros) -> bool:
     """True if a fire is due that could not be planned yet."""
     if job.state is not JobState.ACTIVE or job.next_fire_at is None or job.next_fire_at > now:
         return False
     return bool(await context.store.planning_failures([job.id]))
 
 
-async def _plan_or_refuse(context: Context, job: Job, now: Micros) -> None:
+async def _plan_or_refuse(context: OperationContext, job: Job, now: Micros) -> None:
     try:
         await plan_job(context, job, now)
     except TimeballError:
@@ -82,7 +82,7 @@ async def _plan_or_refuse(context: Context, job: Job, now: Micros) -> None:
         raise Conflict(f"job {job.id} cannot be planned, so it cannot be changed: {reason_of(error)}") from error
 
 
-async def plan_job(context: Context, job: Job, now: Micros) -> None:
+async def plan_job(context: OperationContext, job: Job, now: Micros) -> None:
     """Make one bounded step of planning, as the planner would."""
     taken = (await cancelled_fires(context, [job])).get(job.id, frozenset())
     [job] = await with_upstream_events(context, [job])
@@ -90,7 +90,7 @@ async def plan_job(context: Context, job: Job, now: Micros) -> None:
     await context.store.commit_plans([plan], [[ids.run(now, context.dice) for _ in plan.steps]])
 
 
-async def _forgone(context: Context, job: Job) -> tuple[tuple[Span, ...], Micros | None]:
+async def _forgone(context: OperationContext, job: Job) -> tuple[tuple[Span, ...], Micros | None]:
     """Return the fires that were due while the job was paused and that a new schedule skips for good, and the next
     fire.
 

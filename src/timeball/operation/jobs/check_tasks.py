@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from timeball.domain.errors import Invalid, Problem
+from timeball.domain.errors import Invalid, WrongValue
 from timeball.domain.job.job import JobSpec
 from timeball.domain.task import http_headers, script_environment
 from timeball.domain.task.task import Http, Script, Task
@@ -35,7 +35,7 @@ def refused_task(task: Task, at: str) -> Invalid | None:
         fault = http_headers.refused(task.headers)
         return None if fault is None else Invalid(fault.detail, f"{at}/headers/{_escaped(fault.name)}")
     if isinstance(task, Script) and task.env and (names := script_environment.refused(task.env)):
-        problems = [Problem(f"{at}/env/{_escaped(name)}", script_environment.reason(name)) for name in names]
+        problems = [WrongValue(f"{at}/env/{_escaped(name)}", script_environment.reason(name)) for name in names]
         return Invalid(problems[0].detail, problems=tuple(problems))
     return None
 

@@ -9,13 +9,13 @@ from msgspec import structs
 from timeball.domain.errors import InvalidSchedule
 from timeball.domain.job.job import Job, JobSpec
 from timeball.domain.planning.planning import MAX_INSTANTS
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.ports.store.jobs import JobFilter
 
 _ALIVE = frozenset({"scheduled", "paused", "completed"})
 
 
-async def with_upstream_events(context: Context, jobs: Sequence[Job]) -> list[Job]:
+async def with_upstream_events(context: OperationContext, jobs: Sequence[Job]) -> list[Job]:
     """Return the same jobs. Those that follow another job get their fires that wait for the planner, one more than a
     plan handles. The store is read only if there are such jobs."""
     following = [job.id for job in jobs if job.spec.follows is not None]
@@ -25,7 +25,7 @@ async def with_upstream_events(context: Context, jobs: Sequence[Job]) -> list[Jo
     return [job.with_(upstream_events=waiting[job.id]) if job.id in waiting else job for job in jobs]
 
 
-async def followed(context: Context, tenant: str, named: str) -> str:
+async def followed(context: OperationContext, tenant: str, named: str) -> str:
     """Return the id of the job to follow, which is named by its id or its name."""
     found = (await context.store.jobs([named])).get(named)
     if found is not None and found.job.tenant == tenant:

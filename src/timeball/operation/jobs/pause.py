@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from timeball.domain.errors import Conflict, Invalid
 from timeball.domain.instant import Micros, render
 from timeball.domain.job.job import Job, JobState
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.operation.find import find_job
 from timeball.operation.jobs.amend import amend
 from timeball.ports.store.jobs import Amendment, JobStatus
@@ -15,7 +15,7 @@ from timeball.ports.wakeups import Topic
 
 
 async def pause(
-    context: Context, tenant: str, job_id: str, *, reason: str = "", until: Micros | None = None
+    context: OperationContext, tenant: str, job_id: str, *, reason: str = "", until: Micros | None = None
 ) -> JobStatus:
     """Pause a job: no fire happens after the acknowledgement. The catch-up rule handles the fires of the pause when a
     user resumes the job, or when the pause ends at `until`."""
@@ -43,7 +43,7 @@ async def pause(
     return await find_job(context, tenant, job_id)
 
 
-async def resume(context: Context, tenant: str, job_id: str) -> JobStatus:
+async def resume(context: OperationContext, tenant: str, job_id: str) -> JobStatus:
     def decide(job: Job, now: Micros) -> Amendment | None:
         _check_alive(job)
         return None if job.state is JobState.ACTIVE else _resumption(job)
@@ -53,7 +53,7 @@ async def resume(context: Context, tenant: str, job_id: str) -> JobStatus:
     return await find_job(context, tenant, job_id)
 
 
-async def end_pauses(context: Context, jobs: Sequence[Job]) -> None:
+async def end_pauses(context: OperationContext, jobs: Sequence[Job]) -> None:
     """Resume jobs whose pause is over. A job that was changed at the same time is left as it is: the change wins."""
     await context.store.amend([_resumption(job) for job in jobs])
     context.wakeups.wake(Topic.PLAN)

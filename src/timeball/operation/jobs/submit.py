@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from timeball.domain import ids
-from timeball.domain.errors import IdempotencyMismatch, Invalid, InvalidSchedule, Problem, TimeballError, Unavailable
+from timeball.domain.errors import IdempotencyMismatch, Invalid, InvalidSchedule, TimeballError, Unavailable, WrongValue
 from timeball.domain.instant import Micros
 from timeball.domain.job.job import Job, JobSpec, workflow_of
 from timeball.domain.job.large_values import LARGE
@@ -20,7 +20,7 @@ from timeball.domain.run.run import NewRun, new_run
 from timeball.domain.schedule.calendar import NamedCalendar
 from timeball.domain.schedule.closed_times import Closures
 from timeball.domain.schedule.schedule import Date, Follow, Immediate, Window
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.operation.group_commit import GroupCommit
 from timeball.operation.jobs.check_tasks import CHECKED, refused_tasks
 from timeball.operation.jobs.follow import followed, pointed_at
@@ -81,7 +81,7 @@ _SIZE: Final = attrgetter("size")
 class Submit:
     """Submits jobs. Concurrent calls share commits."""
 
-    def __init__(self, context: Context, render: Callable[[JobStatus], bytes]) -> None:
+    def __init__(self, context: OperationContext, render: Callable[[JobStatus], bytes]) -> None:
         self._context = context
         self._render = render
         self._commit = GroupCommit(self._persist)
@@ -327,7 +327,7 @@ def _task_ids(spec: JobSpec) -> set[str]:
 def unknown_tasks(spec: JobSpec, unknown: Container[str]) -> Invalid | None:
     """Return the error for a workflow that refers to tasks which are not registered; None if there are none."""
     problems = tuple(
-        Problem(f"/task/tasks/{place}/taskId", f"there is no registered task {task.task_id!r}")
+        WrongValue(f"/task/tasks/{place}/taskId", f"there is no registered task {task.task_id!r}")
         for place, task in enumerate(workflow_of(spec))
         if task.task_id is not None and task.task_id in unknown
     )

@@ -12,7 +12,7 @@ from timeball.domain.job.job import Job, JobSpec, JobState, OffloadedSpec, offlo
 from timeball.domain.planning import planning
 from timeball.domain.schedule import schedule
 from timeball.domain.schedule.schedule import Window
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.operation.find import find_job
 from timeball.operation.jobs.amend import amend
 from timeball.operation.jobs.check_tasks import refused_tasks
@@ -28,7 +28,7 @@ Change = Callable[[JobSpec], JobSpec | Steps[JobSpec]]
 
 
 async def update(
-    context: Context,
+    context: OperationContext,
     tenant: str,
     job_id: str,
     change: Change,
@@ -85,7 +85,7 @@ class _Place:
     """The results of a change for the specs it was applied to. They are made before the decision: in slices, because a
     change may take long, and with large parameters read before and offloaded after it."""
 
-    def __init__(self, context: Context, job_id: str, change: Change) -> None:
+    def __init__(self, context: OperationContext, job_id: str, change: Change) -> None:
         self._context = context
         self._large_value_store = context.large_value_store
         self._job_id = job_id

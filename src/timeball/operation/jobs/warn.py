@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from timeball.domain.diagnosis import worker_match
-from timeball.domain.diagnosis.worker_match import WorkerView
+from timeball.domain.diagnosis.worker_match import WorkerOffer
 from timeball.domain.dispatch.placement import Need
 from timeball.domain.errors import Unavailable
 from timeball.domain.job.job import JobSpec
 from timeball.domain.task.task import Python, kind_of
 from timeball.domain.workflow.definition import Workflow
-from timeball.operation.context import Context
-from timeball.ports.store.workers import Worker
+from timeball.operation.context import OperationContext
+from timeball.ports.store.workers import WorkerRecord
 
 _Known = dict[tuple[Need, str | None, str | None], tuple[str, ...]]
 """Warnings by requirements, function and task kind."""
 
 
-async def warn(context: Context, specs: Sequence[JobSpec]) -> list[tuple[str, ...]]:
+async def warn(context: OperationContext, specs: Sequence[JobSpec]) -> list[tuple[str, ...]]:
     """Return warnings for each spec. The workers are read only if a job has special requirements. A failure to read
     them is ignored, because warnings are optional."""
     if all(spec.profile is None or spec.is_workflow for spec in specs):
@@ -32,7 +32,7 @@ async def warn(context: Context, specs: Sequence[JobSpec]) -> list[tuple[str, ..
     return [() if spec.profile is None or spec.is_workflow else _warnings(spec, alive, known) for spec in specs]
 
 
-def _warnings(spec: JobSpec, alive: Sequence[WorkerView], known: _Known) -> tuple[str, ...]:
+def _warnings(spec: JobSpec, alive: Sequence[WorkerOffer], known: _Known) -> tuple[str, ...]:
     function = spec.task.function if isinstance(spec.task, Python) else None
     kind = None if spec.task is None or isinstance(spec.task, Workflow) else kind_of(spec.task)
     asked = (spec.need, function, kind)
@@ -42,5 +42,5 @@ def _warnings(spec: JobSpec, alive: Sequence[WorkerView], known: _Known) -> tupl
     return known[asked]
 
 
-def _hand(worker: Worker) -> WorkerView:
-    return WorkerView(name=worker.name, idle=worker.offer, left=worker.offer, functions=frozenset(worker.tasks))
+def _hand(worker: WorkerRecord) -> WorkerOffer:
+    return WorkerOffer(name=worker.name, idle=worker.offer, left=worker.offer, functions=frozenset(worker.tasks))

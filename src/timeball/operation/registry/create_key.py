@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 
 from timeball.domain import ids
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.ports.store.registry import Key, Role
 
 
-async def create_key(context: Context, tenant: str, role: Role, name: str, secret: str) -> Key:
+async def create_key(context: OperationContext, tenant: str, role: Role, name: str, secret: str) -> Key:
     """Create a key. Only the digest of the secret is stored."""
     now = context.store.now()
     key = Key(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import msgspec
 
 from timeball.domain.task.task import Task
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.operation.jobs.check_tasks import refused_task
 from timeball.ports.store.registry import RegisteredTask
 from timeball.ports.wakeups import Topic
 
 
-async def put_task(context: Context, tenant: str, task_id: str, task: Task) -> RegisteredTask:
+async def put_task(context: OperationContext, tenant: str, task_id: str, task: Task) -> RegisteredTask:
     """Register or replace a task. Jobs that refer to it use the new version from their next run on."""
     if (refused := refused_task(task, "")) is not None:
         raise refused

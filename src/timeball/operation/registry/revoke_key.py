@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from timeball.domain.errors import Conflict, NotFound
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.ports.store.registry import Key
 
 
-async def revoke_key(context: Context, tenant: str, key_id: str, *, used: str | None) -> Key:
+async def revoke_key(context: OperationContext, tenant: str, key_id: str, *, used: str | None) -> Key:
     """Revoke a key. `used` is the id of the key of the request: a key cannot revoke itself, so that one key is always
     left."""
     keys = await context.store.keys()

@@ -15,7 +15,7 @@ from msgspec import Struct
 from timeball.domain import ids
 from timeball.domain.errors import NotFound
 from timeball.domain.instant import Micros
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.operation.runs.bulk_item_result import BulkItemResult
 from timeball.ports.store.queries import Match, RunFilter
 
@@ -49,7 +49,7 @@ class Tally(Struct):
         self.refused += refused[: MAX_TOLD - len(self.refused)]
 
 
-def bounded(context: Context, where: RunFilter, ahead: Micros = 0) -> RunFilter:
+def bounded(context: OperationContext, where: RunFilter, ahead: Micros = 0) -> RunFilter:
     """Limit the filter to runs that were created by now, plus `ahead`. Calls that create no runs use `ahead`, so that a
     run from another server with a slightly later clock is not missed."""
     if where.made_before is not None:
@@ -57,7 +57,7 @@ def bounded(context: Context, where: RunFilter, ahead: Micros = 0) -> RunFilter:
     return msgspec.structs.replace(where, made_before=ids.first_run(context.store.now() + ahead))
 
 
-async def over_filter(context: Context, where: RunFilter, act: Act) -> Tally:
+async def over_filter(context: OperationContext, where: RunFilter, act: Act) -> Tally:
     """Apply the action to all runs that match a filter."""
     where = bounded(context, where)
     tally = Tally()
@@ -68,7 +68,7 @@ async def over_filter(context: Context, where: RunFilter, act: Act) -> Tally:
     return tally
 
 
-async def over_ids(context: Context, tenant: str, run_ids: Sequence[str], act: Act) -> Tally:
+async def over_ids(context: OperationContext, tenant: str, run_ids: Sequence[str], act: Act) -> Tally:
     """Apply the action to the named runs, in the given order."""
     named = list(dict.fromkeys(run_ids))
     tally = Tally()

@@ -10,7 +10,7 @@ from timeball.domain.instant import MILLISECOND, SECOND, Micros
 from timeball.domain.job.job import Job, JobState
 from timeball.domain.run.run import Run
 from timeball.domain.run.status import LIVE, TERMINAL, Status
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.operation.find import find_job, find_run
 from timeball.operation.jobs.amend import amend
 from timeball.operation.runs.bulk_item_result import BulkItemResult
@@ -28,7 +28,7 @@ _HELD: Final = frozenset({Status.RUNNING, Status.SCHEDULED})
 _WAITING: Final = frozenset(LIVE) - _HELD
 
 
-async def cancel_job(context: Context, tenant: str, job_id: str) -> JobStatus:
+async def cancel_job(context: OperationContext, tenant: str, job_id: str) -> JobStatus:
     """Stop the schedule of a job and cancel its live runs. The history stays. Repeating it changes nothing."""
 
     def decide(job: Job, now: Micros) -> Amendment | None:
@@ -49,7 +49,7 @@ async def cancel_job(context: Context, tenant: str, job_id: str) -> JobStatus:
     return await find_job(context, tenant, job_id)
 
 
-async def _thin_out(context: Context, tenant: str, job_id: str) -> None:
+async def _thin_out(context: OperationContext, tenant: str, job_id: str) -> None:
     """End the waiting runs of a job, some at a time, until the rest can end in one transaction with the job."""
     waiting = RunFilter(tenant=tenant, job_id=job_id, status=_WAITING)
     while len(some := await context.store.match_runs(waiting, None, CANCELLED_AT_ONCE)) == CANCELLED_AT_ONCE:
@@ -59,7 +59,7 @@ async def _thin_out(context: Context, tenant: str, job_id: str) -> None:
         await context.store.request_cancel([match.run_id for match in some])
 
 
-async def cancel_run(context: Context, tenant: str, run_id: str) -> Run:
+async def cancel_run(context: OperationContext, tenant: str, run_id: str) -> Run:
     """Cancel a run. A waiting run ends at once. A running one stays `running` until its worker confirms or its lease
     lapses."""
     await find_run(context, tenant, run_id)
@@ -72,7 +72,7 @@ async def cancel_run(context: Context, tenant: str, run_id: str) -> Run:
     return await find_run(context, tenant, run_id)
 
 
-async def cancel_runs(context: Context, matches: Sequence[Match]) -> list[BulkItemResult]:
+async def cancel_runs(context: OperationContext, matches: Sequence[Match]) -> list[BulkItemResult]:
     """Cancel runs in one transaction: waiting ones end, and the workers of running ones are asked to stop."""
     run_ids = [match.run_id for match in matches]
     answers = await context.store.request_cancel(run_ids)
@@ -94,7 +94,7 @@ def _fate(run_id: str, answer: Cancelling | None) -> BulkItemResult:
     return BulkItemResult(run_id)
 
 
-async def _confirmed(context: Context, run_ids: Sequence[str]) -> None:
+async def _confirmed(context: OperationContext, run_ids: Sequence[str]) -> None:
     """Wait until the workers have confirmed for each run that it started or will not start, for at most 1 second.
 
     A run that has started needs no confirmation: nothing new can start.

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from timeball.domain.errors import Conflict, NotFound, TimeballError
 from timeball.domain.run.run import Run
 from timeball.domain.run.status import GAVE_UP
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.operation.runs.bulk_item_result import BulkItemResult
 from timeball.ports.store.queries import Match
 from timeball.ports.wakeups import Topic
 
 
-async def discard(context: Context, matches: Sequence[Match]) -> list[BulkItemResult]:
+async def discard(context: OperationContext, matches: Sequence[Match]) -> list[BulkItemResult]:
     """Discard in one transaction all dead letters that were not retried or discarded yet."""
     run_ids = [match.run_id for match in matches]
     discarded = await context.store.discard(run_ids)

@@ -10,7 +10,7 @@ from timeball.domain.diagnosis.snapshot import Past, Standing
 from timeball.domain.errors import NotFound
 from timeball.domain.job.job import JobState
 from timeball.domain.run.status import Status
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.operation.find import find_run_anywhere
 from timeball.operation.schedules.closed_times import closures_of_job
 
@@ -36,7 +36,7 @@ class JobExplained(Struct, frozen=True):
         return self.reasons[0] if run is None or idle or _stopped(self.facts) else run.reasons[0]
 
 
-async def explain_run(context: Context, tenant: str, run_id: str) -> RunExplained:
+async def explain_run(context: OperationContext, tenant: str, run_id: str) -> RunExplained:
     facts = await context.store.circumstances(run_id)
     if facts is not None and facts.run.tenant == tenant:
         return RunExplained(facts, why.of_run(facts))
@@ -48,7 +48,7 @@ async def explain_run(context: Context, tenant: str, run_id: str) -> RunExplaine
     return RunExplained(past, why_ended.archived(past))
 
 
-async def explain_job(context: Context, tenant: str, job_id: str) -> JobExplained:
+async def explain_job(context: OperationContext, tenant: str, job_id: str) -> JobExplained:
     facts = await context.store.standing(job_id)
     if facts is None or facts.job.tenant != tenant:
         raise NotFound("job", job_id)

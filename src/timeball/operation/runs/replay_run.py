@@ -13,7 +13,7 @@ from timeball.domain.job.job import Job, JobState
 from timeball.domain.run.ledger import Origin
 from timeball.domain.run.run import NewRun, Run, new_run
 from timeball.domain.run.status import TERMINAL, Status
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.operation.find import find_job, find_run_anywhere
 from timeball.operation.runs.bulk_item_result import BulkItemResult
 from timeball.operation.runs.retry_run import RETRYABLE, check_task, edited_spec, in_order
@@ -21,7 +21,9 @@ from timeball.operation.runs.wake_for_new_runs import wake_for_new_runs
 from timeball.ports.store.queries import Match
 
 
-async def replay_run(context: Context, tenant: str, run_id: str, edit: Edit | None = None) -> tuple[str, Status]:
+async def replay_run(
+    context: OperationContext, tenant: str, run_id: str, edit: Edit | None = None
+) -> tuple[str, Status]:
     """Replay a run. Return the id of the new run, and whether it is queued, waits for an earlier run, or was skipped
     for one."""
     await check_task(context, tenant, edit)
@@ -49,7 +51,9 @@ async def replay_run(context: Context, tenant: str, run_id: str, edit: Edit | No
     return run.id, status
 
 
-async def retry_archived(context: Context, tenant: str, old: Run, edit: Edit | None = None) -> tuple[str, Status]:
+async def retry_archived(
+    context: OperationContext, tenant: str, old: Run, edit: Edit | None = None
+) -> tuple[str, Status]:
     """Retry an archived run by a replay: a run that has left the store cannot be marked as retried."""
     if old.status not in RETRYABLE:
         raise Conflict(f"run {old.id} is {old.status}; only a run that did not succeed can be retried")
@@ -59,7 +63,7 @@ async def retry_archived(context: Context, tenant: str, old: Run, edit: Edit | N
 
 
 async def replay_runs(
-    context: Context, tenant: str, matches: Sequence[Match], since: str, edit: Edit | None = None
+    context: OperationContext, tenant: str, matches: Sequence[Match], since: str, edit: Edit | None = None
 ) -> list[BulkItemResult]:
     """Replay runs in one transaction, except those that were replayed since `since` or that the overlap policy
     forbids."""
@@ -87,7 +91,9 @@ async def replay_runs(
     return [fates[match.run_id] for match in matches]
 
 
-async def _replay(context: Context, job: Job, run_id: str, old_id: str, edit: Edit | None, now: Micros) -> NewRun:
+async def _replay(
+    context: OperationContext, job: Job, run_id: str, old_id: str, edit: Edit | None, now: Micros
+) -> NewRun:
     if job.state is JobState.CANCELLED:
         raise _cancelled(job.id)
     edited = await edited_spec(context, run_id, None if edit is None else job.spec, edit)

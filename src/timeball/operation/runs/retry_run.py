@@ -15,7 +15,7 @@ from timeball.domain.job.job import Job, JobSpec, JobState
 from timeball.domain.run.ledger import Origin
 from timeball.domain.run.run import NewRun, Run, new_run
 from timeball.domain.run.status import SUCCESSFUL, TERMINAL, Status
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.operation.find import find_run
 from timeball.operation.jobs.check_tasks import refused_task
 from timeball.operation.runs.bulk_item_result import BulkItemResult
@@ -26,7 +26,7 @@ from timeball.ports.wakeups import Topic
 RETRYABLE: Final = TERMINAL - SUCCESSFUL | {Status.RETRYING}
 
 
-async def retry_run(context: Context, tenant: str, run_id: str, edit: Edit | None = None) -> Run:
+async def retry_run(context: OperationContext, tenant: str, run_id: str, edit: Edit | None = None) -> Run:
     """Return the run that will execute now: the same one if it waited for its retry delay, else a new one."""
     run = await find_run(context, tenant, run_id)
     [fate] = await retry_runs(context, tenant, [Match(run_id, run.job_id, run.fire_time, run.status)], edit)
@@ -40,7 +40,12 @@ async def retry_run(context: Context, tenant: str, run_id: str, edit: Edit | Non
 
 
 async def retry_runs(
-    context: Context, tenant: str, matches: Sequence[Match], edit: Edit | None = None, *, only_letters: bool = False
+    context: OperationContext,
+    tenant: str,
+    matches: Sequence[Match],
+    edit: Edit | None = None,
+    *,
+    only_letters: bool = False,
 ) -> list[BulkItemResult]:
     """Retry runs in one transaction, except those that were handled already or that the overlap policy forbids. A retry
     with an edit executes the old spec with the changes; a run that was edited before keeps that edit."""
@@ -56,7 +61,7 @@ async def retry_runs(
     return [fates.get(match.run_id) or BulkItemResult(match.run_id, error=_unready(match, edit)) for match in matches]
 
 
-async def check_task(context: Context, tenant: str, edit: Edit | None) -> None:
+async def check_task(context: OperationContext, tenant: str, edit: Edit | None) -> None:
     if edit is not None and edit.task_id and await context.store.task(tenant, edit.task_id) is None:
         raise Invalid(f"there is no registered task {edit.task_id!r}", "/edit/taskId")
     if edit is not None and edit.task is not UNSET and (refused := refused_task(edit.task, "/edit/task")) is not None:
@@ -64,7 +69,7 @@ async def check_task(context: Context, tenant: str, edit: Edit | None) -> None:
 
 
 async def _repeat(
-    context: Context, matches: Sequence[Match], edit: Edit | None, *, only_letters: bool
+    context: OperationContext, matches: Sequence[Match], edit: Edit | None, *, only_letters: bool
 ) -> list[BulkItemResult]:
     jobs = await context.store.jobs([match.job_id for match in matches])
     specs = await context.store.specs([match.run_id for match in matches])
@@ -109,13 +114,15 @@ async def _repeat(
     return fates
 
 
-def in_order(context: Context, count: int, now: Micros) -> list[str]:
+def in_order(context: OperationContext, count: int, now: Micros) -> list[str]:
     """Return ids for runs that are created at the same time, in the order in which they execute if they must wait for
     each other."""
     return sorted(ids.run(now, context.dice) for _ in range(count))
 
 
-async def edited_spec(context: Context, run_id: str, spec: JobSpec | None, edit: Edit | None) -> JobSpec | None:
+async def edited_spec(
+    context: OperationContext, run_id: str, spec: JobSpec | None, edit: Edit | None
+) -> JobSpec | None:
     """Return the own spec of a run, with its own copy of large parameters: those of its job may be deleted earlier."""
     if spec is None:
         return None

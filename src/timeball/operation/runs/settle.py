@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from timeball.domain.errors import Unavailable
 from timeball.domain.run.lifecycle import Failed, Failure, Outcome, Succeeded
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.operation.group_commit import GroupCommit
 from timeball.ports.store.runs import Settled, Settlement
 from timeball.ports.wakeups import Topic
@@ -35,7 +35,7 @@ class Settle:
     is alone, and a failure with the reason replaces it. A call raises only for its own attempts.
     """
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: OperationContext) -> None:
         self._store = context.store
         self._wakeups = context.wakeups
         self._run_events = context.run_events

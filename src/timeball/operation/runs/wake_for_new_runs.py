@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from timeball.domain.dispatch.overlap import REPLACING
 from timeball.domain.job.job import Job
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.ports.wakeups import Topic
 
 
-def wake_for_new_runs(context: Context, jobs: Iterable[Job]) -> None:
+def wake_for_new_runs(context: OperationContext, jobs: Iterable[Job]) -> None:
     """Wake the loops after runs of these jobs were created: the runs may be claimed, may delay a fire, or may replace
     others."""
     context.wakeups.wake(Topic.READY)

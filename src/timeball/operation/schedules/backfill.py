@@ -13,9 +13,9 @@ from timeball.domain.errors import Conflict, IdempotencyMismatch, Invalid, NotFo
 from timeball.domain.instant import Micros
 from timeball.domain.job.job import Job, JobState, without_parameters
 from timeball.domain.planning import backfill as rules
-from timeball.domain.planning.backfill import Ahead, Backfill, BackfillProgress, Range
+from timeball.domain.planning.backfill import Backfill, BackfillFires, BackfillProgress, Range
 from timeball.domain.schedule.calendar import NamedCalendar
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.operation.find import find_job
 from timeball.operation.schedules.closed_times import calendars_of_job, compile_calendars
 from timeball.ports.store.jobs import Accepted, Idempotency, Mismatched, Replayed
@@ -45,7 +45,7 @@ class Begun(Struct, frozen=True):
     repeated: bool = False
 
 
-async def survey(context: Context, new: NewBackfill) -> Range:
+async def survey(context: OperationContext, new: NewBackfill) -> Range:
     """Return the fires that a backfill would have. Nothing is written."""
     job = (await find_job(context, new.tenant, new.job_id)).job
     calendars = await calendars_of_job(context, job)
@@ -59,7 +59,7 @@ async def _survey(job: Job, since: Micros, until: Micros, now: Micros, calendars
     return found
 
 
-async def begin(context: Context, new: NewBackfill, render: Callable[[BackfillProgress], bytes]) -> Begun:
+async def begin(context: OperationContext, new: NewBackfill, render: Callable[[BackfillProgress], bytes]) -> Begun:
     """Create a backfill. It is durable when this returns, and each of its fires becomes exactly one run."""
     if new.key is not None:
         [known] = await context.store.answered([(new.tenant, new.key, new.fingerprint)])
@@ -103,11 +103,11 @@ async def begin(context: Context, new: NewBackfill, render: Callable[[BackfillPr
             assert_never(unexpected)
 
 
-async def advance(context: Context, backfill_ids: Sequence[str]) -> int:
+async def advance(context: OperationContext, backfill_ids: Sequence[str]) -> int:
     """Create the next runs of backfills. Fires that calendars exclude are found before the transaction."""
     asked = [each.backfill for each in (await context.store.backfills(backfill_ids)).values()]
     bound = [each for each in asked if each.calendars and each.cursor is not None]
-    ahead: dict[str, Ahead] = {}
+    ahead: dict[str, BackfillFires] = {}
     jobs = await context.store.jobs([each.job_id for each in bound]) if bound else {}
     for each in bound:
         if each.job_id not in jobs:
@@ -130,14 +130,14 @@ def _repetition(known: Replayed | Mismatched, key: str) -> Begun:
     )
 
 
-async def find_backfill(context: Context, tenant: str, backfill_id: str) -> BackfillProgress:
+async def find_backfill(context: OperationContext, tenant: str, backfill_id: str) -> BackfillProgress:
     found = (await context.store.backfills([backfill_id])).get(backfill_id)
     if found is None or found.backfill.tenant != tenant:
         raise NotFound("backfill", backfill_id)
     return found
 
 
-async def cancel_backfill(context: Context, tenant: str, backfill_id: str) -> BackfillProgress:
+async def cancel_backfill(context: OperationContext, tenant: str, backfill_id: str) -> BackfillProgress:
     """Cancel a backfill: no more runs are created, and live ones are cancelled. Repeating it changes nothing."""
     await find_backfill(context, tenant, backfill_id)
     if await context.store.cancel_backfill(backfill_id, BY_REQUEST):

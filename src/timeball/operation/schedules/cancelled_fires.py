@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from timeball.domain.instant import Micros
 from timeball.domain.job.job import Job
 from timeball.domain.planning import planning
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 
 
-async def cancelled_fires(context: Context, jobs: Sequence[Job]) -> dict[str, frozenset[Micros]]:
+async def cancelled_fires(context: OperationContext, jobs: Sequence[Job]) -> dict[str, frozenset[Micros]]:
     """Return for each job the fires that were cancelled before an edit restarted its schedule, or that were executed
     while the clock of the store was ahead. The store is read only for jobs that can have such fires."""
     until = context.store.verdicts_until()

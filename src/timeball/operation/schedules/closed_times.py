@@ -14,7 +14,7 @@ from timeball.domain.planning import upcoming_fires
 from timeball.domain.schedule.calendar import NamedCalendar
 from timeball.domain.schedule.calendar_timeline import compile_entry, timeline
 from timeball.domain.schedule.closed_times import OPEN, Closures
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.ports.store.jobs import JobStatus
 from timeball.slices import first_found, give_way
 
@@ -23,7 +23,7 @@ SLICE_ENTRIES: Final = 50
 _log = structlog.get_logger()
 
 
-async def closures_of(context: Context, jobs: Iterable[Job]) -> dict[str, Closures]:
+async def closures_of(context: OperationContext, jobs: Iterable[Job]) -> dict[str, Closures]:
     """Return the closed times of jobs with calendars, by job id. Jobs with a calendar that cannot be decoded are left
     out, and must not be planned. The store is read only if there are jobs with calendars."""
     bound = [job for job in jobs if job.spec.bound]
@@ -58,7 +58,7 @@ async def compile_calendars(calendars: Iterable[NamedCalendar]) -> None:
         await give_way()
 
 
-async def calendars_of_job(context: Context, job: Job) -> list[NamedCalendar]:
+async def calendars_of_job(context: OperationContext, job: Job) -> list[NamedCalendar]:
     """Return the current calendars of a job. Deleted ones are left out."""
     keys = [(job.tenant, name) for name in dict.fromkeys(job.spec.calendars)]
     known = await context.store.calendars(keys) if keys else {}
@@ -67,19 +67,19 @@ async def calendars_of_job(context: Context, job: Job) -> list[NamedCalendar]:
     return found
 
 
-async def closures_of_job(context: Context, job: Job) -> Closures:
+async def closures_of_job(context: OperationContext, job: Job) -> Closures:
     """Return the closed times of a job for display. A calendar that cannot be decoded counts as open."""
     return (await closures_of(context, [job])).get(job.id, OPEN)
 
 
-async def closures_to_plan(context: Context, job: Job) -> Closures:
+async def closures_to_plan(context: OperationContext, job: Job) -> Closures:
     found = (await closures_of(context, [job])).get(job.id, OPEN)
     if found is OPEN and job.spec.bound:
         raise Conflict(f"a calendar of job {job.id} cannot be read: {', '.join(job.spec.calendars)}")
     return found
 
 
-async def named_closures(context: Context, tenant: str, names: Iterable[str]) -> Closures:
+async def named_closures(context: OperationContext, tenant: str, names: Iterable[str]) -> Closures:
     """Return the closed times of calendars that a request names."""
     keys = [(tenant, name) for name in dict.fromkeys(names)]
     if not keys:
@@ -87,7 +87,7 @@ async def named_closures(context: Context, tenant: str, names: Iterable[str]) ->
     return await checked_closures(context, tenant, (name for _, name in keys))
 
 
-async def checked_closures(context: Context, tenant: str, names: Iterable[str]) -> Closures:
+async def checked_closures(context: OperationContext, tenant: str, names: Iterable[str]) -> Closures:
     """Return the closed times of calendars. Raise `Invalid` for names that do not exist, or if the calendars are never
     open."""
     wanted = list(names)
@@ -119,7 +119,7 @@ async def never_together(closures: Closures) -> Invalid | None:
     return Invalid("these calendars are never open at the same time, so the job would never fire", "/calendars")
 
 
-async def with_open_fires(context: Context, found: list[JobStatus]) -> list[JobStatus]:
+async def with_open_fires(context: OperationContext, found: list[JobStatus]) -> list[JobStatus]:
     """Return the same jobs with a next fire that no calendar excludes."""
     closures = await closures_of(context, (each.job for each in found))
     if not closures:

@@ -11,7 +11,7 @@ from timeball.domain.job.job import Job
 from timeball.domain.planning import forecast
 from timeball.domain.planning.forecast import Forecast
 from timeball.domain.task.task import Shell
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.operation.schedules.closed_times import closures_of
 from timeball.slices import beside
 
@@ -35,7 +35,9 @@ class Foreseen(Struct, frozen=True):
     """The number of jobs whose duration was read."""
 
 
-async def forecast_fires(context: Context, tenant: str, since: Micros, until: Micros, width: Micros) -> Foreseen:
+async def forecast_fires(
+    context: OperationContext, tenant: str, since: Micros, until: Micros, width: Micros
+) -> Foreseen:
     jobs: list[Job] = []
     cursor: str | None = ""
     while cursor is not None and len(jobs) < MAX_JOBS:

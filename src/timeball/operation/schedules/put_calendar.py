@@ -7,7 +7,7 @@ from typing import Final
 from timeball.domain.errors import Invalid
 from timeball.domain.schedule import calendar_limits
 from timeball.domain.schedule.calendar import Calendar, NamedCalendar
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.operation.schedules.closed_times import compiled, is_never_open
 from timeball.ports.wakeups import Topic
 from timeball.slices import give_way
@@ -16,7 +16,7 @@ SLICE_ENTRIES: Final = 20
 """Number of entries that are checked in one slice. An entry has up to 1,000 dates, which take 2 milliseconds."""
 
 
-async def put_calendar(context: Context, tenant: str, name: str, calendar: Calendar) -> NamedCalendar:
+async def put_calendar(context: OperationContext, tenant: str, name: str, calendar: Calendar) -> NamedCalendar:
     """Create or replace a calendar. Runs of future fires that were planned with the old version are deleted with it. If
     a worker already holds a run for such a fire, which is at most 250 ms away, this waits for that fire."""
     for at, _ in enumerate(calendar_limits.check(calendar)):

@@ -25,7 +25,7 @@ from timeball.domain.job import large_values
 from timeball.domain.job.large_values import REFERENCE
 from timeball.domain.run import archive_record
 from timeball.domain.run.archive_record import FORMAT, Finished, LogRecord, Manifest, Part
-from timeball.operation.storage.large_values import LargeValueStore, Missing
+from timeball.operation.storage.large_values import LargeValueStore, MissingObject
 from timeball.ports.object_store import Objects
 from timeball.ports.store.queries import ArchiveStore, LogLine
 
@@ -127,7 +127,7 @@ async def _whole(finished: Finished, large_value_store: LargeValueStore) -> Fini
     """Return the run with its result. If a user deleted the object, the run is archived without it."""
     try:
         return structs.replace(finished, run=await large_value_store.whole_run(finished.run))
-    except Missing as error:
+    except MissingObject as error:
         _log.error("a run is archived without its result", run=finished.run.id, error=str(error))
         return structs.replace(finished, run=structs.replace(finished.run, result=None))
 
@@ -135,7 +135,7 @@ async def _whole(finished: Finished, large_value_store: LargeValueStore) -> Fini
 async def _expanded(run_id: str, line: LogLine, large_value_store: LargeValueStore) -> list[tuple[str, LogLine]]:
     try:
         return [(run_id, each) for each in await large_value_store.expanded([line], 0)]
-    except Missing as error:
+    except MissingObject as error:
         _log.error("a run is archived without its output", run=run_id, error=str(error))
         return [(run_id, structs.replace(line, stream="system", text="[this output is lost]\n"))]
 

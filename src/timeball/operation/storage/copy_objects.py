@@ -7,7 +7,7 @@ from typing import Final
 from timeball.domain.errors import Conflict
 from timeball.domain.job import large_values
 from timeball.ports.object_store import Objects
-from timeball.ports.store_transfer import Progress, Report
+from timeball.ports.store_transfer import Report, TransferProgress
 
 AT_ONCE: Final = 8
 
@@ -36,9 +36,9 @@ class CopyObjects:
             key for kind in large_values.KINDS for key in await self._source.list(large_values.prefix(kind, number))
         ]
         for at in range(0, len(keys), AT_ONCE):
-            report(Progress("large values", at, len(keys)))
+            report(TransferProgress("large values", at, len(keys)))
             some = keys[at : at + AT_ONCE]
             found = zip(some, await self._source.get(some), strict=True)
             await self._target.put({key: content for key, content in found if content is not None})
         if keys:
-            report(Progress("large values", len(keys), len(keys)))
+            report(TransferProgress("large values", len(keys), len(keys)))

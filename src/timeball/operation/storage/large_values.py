@@ -50,12 +50,12 @@ _decode_line = msgspec.json.Decoder(LogLine).decode
 _log = structlog.get_logger()
 
 
-class Missing(Unavailable):
+class MissingObject(Unavailable):
     """Raised when an object does not exist to which a row refers."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ValuePlace:
     """The location of the large values of a store."""
 
     objects: Objects
@@ -68,7 +68,7 @@ class Place:
 class LargeValueStore:
     """Reads and writes large values. Without a place nothing is offloaded, and existing objects cannot be read."""
 
-    def __init__(self, place: Place | None = None) -> None:
+    def __init__(self, place: ValuePlace | None = None) -> None:
         self._place = place
         self._asks_again_at: Micros = 0
         self._room = asyncio.Semaphore(AT_ONCE)
@@ -137,7 +137,7 @@ class LargeValueStore:
         """Return the content of an object; None if it does not exist. Waits at most 3 seconds."""
         try:
             return await self._get(key, SHORT)
-        except Missing:
+        except MissingObject:
             return None
 
     async def whole_run(self, run: Run) -> Run:
@@ -226,7 +226,7 @@ class LargeValueStore:
             async with asyncio.timeout(patience / SECOND):
                 [content] = await self._place.objects.get([key])
         if content is None:
-            raise Missing(f"{key} is no longer in the object storage")
+            raise MissingObject(f"{key} is no longer in the object storage")
         return content
 
     @contextlib.contextmanager
@@ -241,7 +241,7 @@ class LargeValueStore:
             raise Unavailable(f"{what}: {why}", retry_after=RETRY_AFTER) from error
 
 
-async def _sweep(place: Place, kind: str, now: Micros) -> int:
+async def _sweep(place: ValuePlace, kind: str, now: Micros) -> int:
     swept = 0
     for day in await _days(place.objects, large_values.prefix(kind, place.number)):
         written = large_values.written_on(day)

@@ -10,7 +10,7 @@ from timeball.domain.run.ledger import Origin
 from timeball.domain.run.run import Run
 from timeball.domain.workflow.definition import WorkflowTask
 from timeball.domain.workflow.progress import TaskState
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.operation.find import find_job, find_run
 from timeball.ports.store.jobs import JobStatus
 from timeball.ports.store.workflows import TaskOfRun
@@ -24,7 +24,7 @@ class FoundWorkflowRun(Struct, frozen=True):
     """The live runs of tasks."""
 
 
-async def find_workflow(context: Context, tenant: str, job_id: str) -> JobStatus:
+async def find_workflow(context: OperationContext, tenant: str, job_id: str) -> JobStatus:
     try:
         found = await find_job(context, tenant, job_id)
     except NotFound:
@@ -34,7 +34,7 @@ async def find_workflow(context: Context, tenant: str, job_id: str) -> JobStatus
     return found
 
 
-async def find_workflow_run(context: Context, tenant: str, run_id: str) -> FoundWorkflowRun:
+async def find_workflow_run(context: OperationContext, tenant: str, run_id: str) -> FoundWorkflowRun:
     """Return the run with all its tasks. For a run that has not begun these are the tasks that it will have."""
     try:
         run = await find_run(context, tenant, run_id)
@@ -48,7 +48,7 @@ async def find_workflow_run(context: Context, tenant: str, run_id: str) -> Found
     return FoundWorkflowRun(run, begun.tasks, begun.instances, await context.store.runs(under_way))
 
 
-async def _tasks(context: Context, run: Run) -> list[WorkflowTask]:
+async def _tasks(context: OperationContext, run: Run) -> list[WorkflowTask]:
     found = (await context.store.specs([run.id])).get(run.id)
     if run.origin is Origin.TASK or found is None or not found.spec.is_workflow:
         raise NotFound("workflow run", run.id)

@@ -7,8 +7,8 @@ from typing import Protocol
 
 from timeball.domain.instant import Micros
 from timeball.domain.job.job import Job
-from timeball.domain.planning.backfill import Ahead, Backfill, BackfillProgress
-from timeball.domain.planning.planning import Plan
+from timeball.domain.planning.backfill import Backfill, BackfillFires, BackfillProgress
+from timeball.domain.planning.planning import JobPlan
 from timeball.domain.planning.planning_failure import PlanningFailure
 from timeball.ports.store.jobs import Answered, Idempotency
 from timeball.ports.store.paging import Page
@@ -36,7 +36,7 @@ class PlanStore(Protocol):
         """Make all postponed jobs due for planning now."""
         ...
 
-    async def commit_plans(self, plans: Sequence[Plan], run_ids: Sequence[Sequence[str]]) -> list[str]:
+    async def commit_plans(self, plans: Sequence[JobPlan], run_ids: Sequence[Sequence[str]]) -> list[str]:
         """Write plans and return the ids of the jobs whose plan was written. `run_ids` has one new id per step of each
         plan.
 
@@ -100,7 +100,7 @@ class BackfillStore(Protocol):
         """
         ...
 
-    async def advance_backfills(self, ids: Sequence[str], ahead: Mapping[str, Ahead] | None = None) -> int:
+    async def advance_backfills(self, ids: Sequence[str], ahead: Mapping[str, BackfillFires] | None = None) -> int:
         """Create READY runs for the next fires of each backfill, as many as its parallelism allows, and move its cursor
         behind these fires, in the same transaction. A backfill without a fire left whose runs have all ended becomes
         completed. No run is created while the job is paused. Return the number of new runs.

@@ -13,7 +13,7 @@ from timeball.ports.store.runs import Settlement
 from timeball.ports.worker_protocol import LOCAL_KEY
 
 
-class Worker(Struct, frozen=True, kw_only=True):
+class WorkerRecord(Struct, frozen=True, kw_only=True):
     """A worker and its session."""
 
     session: str
@@ -76,7 +76,7 @@ class Unreported(Struct, frozen=True):
 
 
 class WorkerStore(Protocol):
-    async def register(self, worker: Worker, lease: Micros) -> None:
+    async def register(self, worker: WorkerRecord, lease: Micros) -> None:
         """Insert a session with a lease that starts now. A session that exists already stays as it is."""
         ...
 
@@ -118,6 +118,6 @@ class WorkerStore(Protocol):
         """Delete sessions whose lease ended before `seen_before` and that hold no attempt. Return how many."""
         ...
 
-    async def workers(self) -> list[Worker]:
+    async def workers(self) -> list[WorkerRecord]:
         """Return the workers with a valid lease, newest first."""
         ...

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from timeball.domain.instant import Micros
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.operation.schedules.backfill import advance
 from timeball.ports.wakeups import Topic
 from timeball.server.loop import TICK, Loop
@@ -21,7 +21,7 @@ class Backfiller(Loop):
     name = "backfiller"
     topics = (Topic.BACKFILL,)
 
-    def __init__(self, context: Context, wakeups: LocalWakeups) -> None:
+    def __init__(self, context: OperationContext, wakeups: LocalWakeups) -> None:
         super().__init__(context.clock, wakeups)
         self._context = context
         self._store = context.store

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from timeball.domain.instant import Micros
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.ports.wakeups import Topic
 from timeball.server.loop import TICK, Loop
 from timeball.server.wakeups import LocalWakeups
@@ -14,7 +14,7 @@ class CancelSender(Loop):
     name = "cancel_sender"
     topics = (Topic.CANCEL,)
 
-    def __init__(self, context: Context, wakeups: LocalWakeups, gateway: WorkerGateway) -> None:
+    def __init__(self, context: OperationContext, wakeups: LocalWakeups, gateway: WorkerGateway) -> None:
         super().__init__(context.clock, wakeups)
         self._store = context.store
         self._gateway = gateway

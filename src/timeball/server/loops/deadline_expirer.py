@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from timeball.domain.instant import Micros
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.ports.wakeups import Topic
 from timeball.server.loop import TICK, Loop
 from timeball.server.wakeups import LocalWakeups
@@ -17,7 +17,7 @@ class DeadlineExpirer(Loop):
     name = "deadline_expirer"
     topics = (Topic.PLAN,)
 
-    def __init__(self, context: Context, wakeups: LocalWakeups) -> None:
+    def __init__(self, context: OperationContext, wakeups: LocalWakeups) -> None:
         super().__init__(context.clock, wakeups)
         self._store = context.store
 

@@ -11,7 +11,7 @@ import structlog
 
 from timeball.domain.errors import Unavailable
 from timeball.domain.instant import MILLISECOND, Micros
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.ports.store.runs import Claim, Claimed, SlotRequest
 from timeball.ports.wakeups import Topic
 from timeball.server.loop import TICK, Loop
@@ -51,7 +51,7 @@ class Dispatcher(Loop):
     name = "dispatcher"
     topics = (Topic.READY,)
 
-    def __init__(self, context: Context, wakeups: LocalWakeups, gateway: WorkerGateway) -> None:
+    def __init__(self, context: OperationContext, wakeups: LocalWakeups, gateway: WorkerGateway) -> None:
         super().__init__(context.clock, wakeups)
         self._store = context.store
         self._gateway = gateway

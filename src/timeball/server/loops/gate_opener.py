@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Final
 
 from timeball.domain.instant import MILLISECOND, MINUTE, Micros
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.ports.wakeups import Topic
 from timeball.server.loop import TICK, Loop
 from timeball.server.wakeups import LocalWakeups
@@ -22,7 +22,7 @@ class GateOpener(Loop):
     name = "gate_opener"
     topics = (Topic.GATE,)
 
-    def __init__(self, context: Context, wakeups: LocalWakeups) -> None:
+    def __init__(self, context: OperationContext, wakeups: LocalWakeups) -> None:
         super().__init__(context.clock, wakeups)
         self._store = context.store
         self._tidied_at: Micros | None = None

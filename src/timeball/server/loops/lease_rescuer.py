@@ -11,7 +11,7 @@ import structlog
 from timeball.batch_isolation import in_halves
 from timeball.domain.instant import HOUR, MILLISECOND, MINUTE, SECOND, Micros
 from timeball.domain.planning.planning_failure import FIRST_RETRY_DELAY, reason_of
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.operation.runs.settle import Settle
 from timeball.ports.store.runs import Settlement
 from timeball.server.loop import Loop
@@ -31,7 +31,7 @@ _log = structlog.get_logger()
 class LeaseRescuer(Loop):
     name = "lease_rescuer"
 
-    def __init__(self, context: Context, wakeups: LocalWakeups, settle: Settle) -> None:
+    def __init__(self, context: OperationContext, wakeups: LocalWakeups, settle: Settle) -> None:
         super().__init__(context.clock, wakeups)
         self._store = context.store
         self._settle = settle

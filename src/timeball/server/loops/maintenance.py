@@ -18,7 +18,7 @@ from msgspec import Struct
 from timeball.domain import ids, retention
 from timeball.domain.errors import Unavailable
 from timeball.domain.instant import HOUR, MILLISECOND, MINUTE, SECOND, Micros
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.ports.store.maintenance import Archiver, Deposed, Lead, Occupied
 from timeball.server.loop import Loop
 from timeball.server.wakeups import LocalWakeups
@@ -56,7 +56,7 @@ class MaintenanceLoop(Loop):
 
     def __init__(
         self,
-        context: Context,
+        context: OperationContext,
         wakeups: LocalWakeups,
         *,
         keep_for: Micros | None = retention.DEFAULT,

@@ -11,7 +11,7 @@ from timeball.batch_isolation import in_halves
 from timeball.domain.instant import Micros
 from timeball.domain.job.job import Job
 from timeball.domain.planning.planning_failure import FIRST_RETRY_DELAY, reason_of
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.operation.jobs.pause import end_pauses
 from timeball.ports.wakeups import Topic
 from timeball.server.loop import TICK, Loop
@@ -25,7 +25,7 @@ class PauseResumer(Loop):
     name = "pause_resumer"
     topics = (Topic.PAUSE,)
 
-    def __init__(self, context: Context, wakeups: LocalWakeups) -> None:
+    def __init__(self, context: OperationContext, wakeups: LocalWakeups) -> None:
         super().__init__(context.clock, wakeups)
         self._context = context
         self._store = context.store

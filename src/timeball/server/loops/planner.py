@@ -14,10 +14,10 @@ from timeball.domain.errors import Unavailable
 from timeball.domain.instant import MILLISECOND, Micros
 from timeball.domain.job.job import Job
 from timeball.domain.planning import planning
-from timeball.domain.planning.planning import MAX_INSTANTS, MAX_RUNS, Plan
+from timeball.domain.planning.planning import MAX_INSTANTS, MAX_RUNS, JobPlan
 from timeball.domain.planning.planning_failure import reason_of
 from timeball.domain.schedule.closed_times import OPEN
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.operation.jobs.follow import with_upstream_events
 from timeball.operation.schedules.cancelled_fires import cancelled_fires
 from timeball.operation.schedules.closed_times import closures_of
@@ -38,7 +38,7 @@ class Planner(Loop):
     name = "planner"
     topics = (Topic.PLAN,)
 
-    def __init__(self, context: Context, wakeups: LocalWakeups) -> None:
+    def __init__(self, context: OperationContext, wakeups: LocalWakeups) -> None:
         super().__init__(context.clock, wakeups)
         self._context = context
         self._store = context.store
@@ -81,7 +81,7 @@ class Planner(Loop):
         jobs = await with_upstream_events(self._context, jobs)
         closures = await closures_of(self._context, jobs)
         now = self._store.now()
-        plans: list[Plan] = []
+        plans: list[JobPlan] = []
         failed: list[tuple[Job, str]] = []
         # When many jobs were not planned for a long time, the work is limited: a turn neither blocks the event loop nor
         # makes a long transaction.

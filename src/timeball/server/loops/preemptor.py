@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Final
 
 from timeball.domain.instant import MILLISECOND, Micros
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.server.loop import TICK, Loop
 from timeball.server.wakeups import LocalWakeups
 from timeball.server.worker_gateway.gateway import WorkerGateway
@@ -19,7 +19,7 @@ OFTEN: Final = 250 * MILLISECOND
 class Preemptor(Loop):
     name = "preemptor"
 
-    def __init__(self, context: Context, wakeups: LocalWakeups, gateway: WorkerGateway) -> None:
+    def __init__(self, context: OperationContext, wakeups: LocalWakeups, gateway: WorkerGateway) -> None:
         super().__init__(context.clock, wakeups)
         self._store = context.store
         self._gateway = gateway

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from timeball.domain.instant import MILLISECOND, Micros
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.ports.store.runs import RunMark
 from timeball.server.loop import TICK, Loop
 from timeball.server.wakeups import LocalWakeups
@@ -18,7 +18,7 @@ class RunWatcher(Loop):
     name = "run_watcher"
     is_required = False  # clients that watch a run also read the store themselves now and then
 
-    def __init__(self, context: Context, wakeups: LocalWakeups) -> None:
+    def __init__(self, context: OperationContext, wakeups: LocalWakeups) -> None:
         super().__init__(context.clock, wakeups)
         self._store = context.store
         self._events = context.run_events

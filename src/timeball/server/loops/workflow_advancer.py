@@ -9,7 +9,7 @@ from typing import Final
 
 from timeball.domain.errors import Unavailable
 from timeball.domain.instant import MILLISECOND, Micros
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.ports.wakeups import Topic
 from timeball.server.loop import TICK, Loop
 from timeball.server.wakeups import LocalWakeups
@@ -25,7 +25,7 @@ class WorkflowAdvancer(Loop):
     name = "workflow_advancer"
     topics = (Topic.WORKFLOW,)
 
-    def __init__(self, context: Context, wakeups: LocalWakeups) -> None:
+    def __init__(self, context: OperationContext, wakeups: LocalWakeups) -> None:
         super().__init__(context.clock, wakeups)
         self._store = context.store
         self._large_value_store = context.large_value_store

@@ -12,7 +12,7 @@ from msgspec import structs
 from timeball.domain.instant import SECOND, Micros
 from timeball.domain.job.job import OffloadedSpec, decode_spec, is_offloaded
 from timeball.domain.run.lifecycle import Released
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.operation.runs.settle import Settle
 from timeball.ports.store.runs import Claim, Settlement
 from timeball.server.worker_gateway.background import BackgroundTasks
@@ -26,7 +26,7 @@ PARAMETERS_RETRY_DELAY: Final = 10 * SECOND
 class Delivery:
     def __init__(
         self,
-        context: Context,
+        context: OperationContext,
         settle: Settle,
         sessions: Mapping[str, WorkerSession],
         idle: IdleSessions,

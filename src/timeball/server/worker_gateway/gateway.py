@@ -17,11 +17,11 @@ from timeball.domain import ids
 from timeball.domain.errors import Unavailable
 from timeball.domain.instant import SECOND, Micros
 from timeball.domain.run.lifecycle import LEASE, Failed, Released
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.operation.group_commit import GroupCommit
 from timeball.operation.runs.settle import Settle
 from timeball.ports.store.runs import Claim, Settlement, SlotRequest, Wanted
-from timeball.ports.store.workers import Lease, Worker
+from timeball.ports.store.workers import Lease, WorkerRecord
 from timeball.ports.wakeups import Topic
 from timeball.ports.worker_protocol import (
     LOCAL_KEY,
@@ -46,7 +46,7 @@ MAX_POLL_WAIT: Final = 30 * SECOND
 
 
 class WorkerGateway:
-    def __init__(self, context: Context, settle: Settle) -> None:
+    def __init__(self, context: OperationContext, settle: Settle) -> None:
         self._store = context.store
         self._clock = context.clock
         self._dice = context.dice
@@ -65,7 +65,7 @@ class WorkerGateway:
 
     async def hello(self, hello: RegisterWorker, key: str = LOCAL_KEY) -> WorkerRegistered:
         now = self._store.now()
-        worker = Worker(
+        worker = WorkerRecord(
             session=ids.make("w", now, self._dice),
             key=key,
             name=hello.name,

@@ -68,7 +68,7 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class TableParameter:
     """A parameter that is a table: the names and types of its columns."""
 
     columns: tuple[tuple[str, str], ...]
@@ -79,7 +79,7 @@ class Compiled:
     sql: str
     parameters: tuple[str, ...]
     """Parameter names in the order of their positions. Where `numbered`, a batch has one position per column."""
-    batches: Mapping[str, Batch] = field(default_factory=dict)
+    batches: Mapping[str, TableParameter] = field(default_factory=dict)
     asks_time: bool = False
     """True if the statement contains `{now}`."""
 
@@ -101,7 +101,7 @@ class Dialect:
 
     def translate(self, text: str, rows: int) -> Compiled:
         parameters: list[str] = []
-        batches: dict[str, Batch] = {}
+        batches: dict[str, TableParameter] = {}
 
         def place(name: str) -> str:
             if not self.numbered and not rows:
@@ -117,7 +117,7 @@ class Dialect:
         def batch(argument: str) -> str:
             name, _, described = argument.partition(":")
             columns = tuple((column, kind) for column, kind in (part.split(None, 1) for part in described.split(",")))
-            batches[name] = Batch(columns)
+            batches[name] = TableParameter(columns)
             if self.numbered:
                 arrays = ", ".join(f"{place(f'{name}.{column}')}::text::{kind}[]" for column, kind in columns)
                 return f"unnest({arrays}) AS {name}({', '.join(column for column, _ in columns)})"
@@ -133,7 +133,7 @@ class Dialect:
 
         def numbered(argument: str) -> str:
             name, column, kind = re.split(r":? ", argument, maxsplit=2)
-            batches[name] = Batch(((column, kind),))
+            batches[name] = TableParameter(((column, kind),))
             if self.numbered:
                 array = f"{place(f'{name}.{column}')}::text::{kind}[]"
                 return (
@@ -144,7 +144,7 @@ class Dialect:
 
         def one_of(argument: str) -> str:
             name, kind = argument.split(": ")
-            batches[name] = Batch((("each", kind),))
+            batches[name] = TableParameter((("each", kind),))
             if self.numbered:
                 return f"= ANY ({place(f'{name}.each')}::text::{kind}[])"
             return f"IN (SELECT value FROM json_each(:{name}))"

@@ -49,7 +49,7 @@ UPDATE workers SET lease_until = LEAST(lease_until + $1::bigint, $2::bigint) WHE
 """
 
 
-class Target:
+class TransferTarget:
     """A connection to the database, inside the transaction that receives all data."""
 
     def __init__(self, connection: asyncpg.Connection[Any]) -> None:
@@ -142,13 +142,13 @@ class Target:
 
 
 @contextlib.asynccontextmanager
-async def entered(dsn: str) -> AsyncIterator[Target]:
+async def entered(dsn: str) -> AsyncIterator[TransferTarget]:
     """Connect to the database and begin a transaction, which is rolled back unless it is committed."""
     try:
         connection = await Address(dsn, CONNECT_SECONDS).connect(server_settings=_SETTINGS)
         try:
             await connection.execute("BEGIN")
-            yield Target(connection)
+            yield TransferTarget(connection)
         finally:
             await connection.close(timeout=CONNECT_SECONDS)
     except (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError) as error:

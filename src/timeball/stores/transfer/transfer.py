@@ -31,13 +31,13 @@ from timeball.domain.errors import Conflict, Unavailable
 from timeball.domain.ids import Bits
 from timeball.domain.instant import DAY, MINUTE, SECOND, Micros
 from timeball.domain.text import english
-from timeball.ports.store_transfer import ObjectCopier, Progress, Report, TransferResult
+from timeball.ports.store_transfer import ObjectCopier, Report, TransferProgress, TransferResult
 from timeball.stores.sqlite import moved_note
 from timeball.stores.sqlite.moved_note import Note
 from timeball.stores.transfer import source as sources
 from timeball.stores.transfer import target as targets
 from timeball.stores.transfer.source import Source
-from timeball.stores.transfer.target import Target
+from timeball.stores.transfer.target import TransferTarget
 
 MAX_WAIT: Final = MINUTE
 """Maximum time to wait for the clock of the new store."""
@@ -94,7 +94,7 @@ class StoreTransfer:
                 raise Conflict(f"{self.path} was not moved, so there is nothing to take back")
             source.reopen()
 
-    async def _move(self, source: Source, target: Target, report: Report) -> TransferResult:
+    async def _move(self, source: Source, target: TransferTarget, report: Report) -> TransferResult:
         tables = source.tables()
         await target.keep(tables)
         await target.require_empty(tables, self._address)
@@ -106,9 +106,9 @@ class StoreTransfer:
         await target.make_room_for({*source.days(MAX_DAYS), *retention.days_ahead(await target.now())})
         for table, columns in tables.items():
             await _copy(source, target, table, columns, rows[table], report)
-        report(Progress("counting the copied rows"))
+        report(TransferProgress("counting the copied rows"))
         await target.verify(rows)
-        report(Progress("creating indexes"))
+        report(TransferProgress("creating indexes"))
         await target.create_indexes(indexes)
         await target.analyze(tables)
         numbers = source.numbers()
@@ -119,7 +119,7 @@ class StoreTransfer:
         await self._hand_over(source, target)
         return self._told(source, rows, ahead)
 
-    async def _hand_over(self, source: Source, target: Target) -> None:
+    async def _hand_over(self, source: Source, target: TransferTarget) -> None:
         now = await target.now()
         note = Note(ids.make("m", now, self.bits), self._address, now, arrived=False)
         await target.leave_receipt(note.move, now)
@@ -133,7 +133,7 @@ class StoreTransfer:
             ) from error
         source.leave_note(Note(note.move, note.target, note.at, arrived=True))
 
-    async def _compare_clocks(self, source: Source, target: Target) -> Micros:
+    async def _compare_clocks(self, source: Source, target: TransferTarget) -> Micros:
         """Return how far PostgreSQL's clock is ahead of this machine. Raise `Conflict` if it is more than a minute
         behind the store."""
         now = await target.now()
@@ -176,18 +176,18 @@ def _refuse_moved(source: Source) -> None:
 
 
 async def _copy(
-    source: Source, target: Target, table: str, columns: tuple[str, ...], count: int, report: Report
+    source: Source, target: TransferTarget, table: str, columns: tuple[str, ...], count: int, report: Report
 ) -> None:
     done = 0
-    report(Progress(table, 0, count))
+    report(TransferProgress(table, 0, count))
     for batch in source.batches(table, columns):
         await target.copy(table, columns, batch)
         done += len(batch)
-        report(Progress(table, done, count))
+        report(TransferProgress(table, done, count))
 
 
-async def _await_clock(source: Source, target: Target, report: Report) -> None:
+async def _await_clock(source: Source, target: TransferTarget, report: Report) -> None:
     mark = source.numbers().get("clock", 0)
     while (behind := mark - await target.now()) >= 0:
-        report(Progress(f"waiting {english.about(behind)} for PostgreSQL's clock"))
+        report(TransferProgress(f"waiting {english.about(behind)} for PostgreSQL's clock"))
         await asyncio.sleep((behind + 1) / SECOND)

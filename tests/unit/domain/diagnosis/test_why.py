@@ -8,8 +8,8 @@ from tests.support.builders import job, spec
 from tests.unit.domain.run.test_lateness import run
 from timeball.domain.diagnosis import why, worker_match
 from timeball.domain.diagnosis.reasons import Code
-from timeball.domain.diagnosis.snapshot import Ahead, DiagnosisSnapshot, Permits, Standing, Target, Tokens, Turn
-from timeball.domain.diagnosis.worker_match import WorkerView
+from timeball.domain.diagnosis.snapshot import CalledHost, DiagnosisSnapshot, Permits, RunsAhead, Standing, Tokens, Turn
+from timeball.domain.diagnosis.worker_match import WorkerOffer
 from timeball.domain.dispatch.limits import TokenBucket
 from timeball.domain.dispatch.overlap import Overlap
 from timeball.domain.dispatch.placement import UNLIMITED, Offer, Resources, kind_label, need
@@ -30,12 +30,12 @@ BOOM = Failure(kind="exit", message="boom")
 
 def hand(
     name: str = "w", *, free: int = 0, slots: int = 2, reserved_for: str | None = None, **offer: Any
-) -> WorkerView:
+) -> WorkerOffer:
     def offered(count: int) -> Offer:
         values = {"cpu": UNLIMITED, "memory": UNLIMITED, **offer}
         return Offer(session=name, slots=count, reserved_for=reserved_for, **values)
 
-    return WorkerView(name=name, idle=offered(slots), left=offered(free))
+    return WorkerOffer(name=name, idle=offered(slots), left=offered(free))
 
 
 def waiting(**fields: Any) -> Run:
@@ -58,9 +58,9 @@ def codes(found: DiagnosisSnapshot) -> list[Code]:
 
 FULL = Permits("db", 1, 1, ("r_x",))
 SPENT = Tokens("api", TokenBucket(1, HOUR, NOW + HOUR))
-OPEN = Target("h:443", Circuit(7, NOW + 30 * SECOND, 1))
-PROBED = Target("h:443", Circuit(7, NOW - SECOND, 1, "r_probe"))
-WELL = Target("h:443", Circuit())
+OPEN = CalledHost("h:443", Circuit(7, NOW + 30 * SECOND, 1))
+PROBED = CalledHost("h:443", Circuit(7, NOW - SECOND, 1, "r_probe"))
+WELL = CalledHost("h:443", Circuit())
 HELD = {"status": Status.BLOCKED, "holds": Hold.GATE}
 BUSY_RIVAL = run(id="r_rival", status=Status.RUNNING, attempt_started_at=NOW - MINUTE, finished_at=None)
 
@@ -71,9 +71,9 @@ BUSY_RIVAL = run(id="r_rival", status=Status.RUNNING, attempt_started_at=NOW - M
         (facts(waiting()), ["busy"]),
         (facts(waiting(), crew=()), ["no_worker"]),
         (facts(waiting(), crew=(hand(free=1),)), ["claimable"]),
-        (facts(waiting(), ahead=Ahead(0, 3)), ["ahead", "busy"]),
-        (facts(waiting(), ahead=Ahead(1), crew=(hand(free=1),)), ["ahead"]),
-        (facts(waiting(), ahead=Ahead(1), crew=(hand(free=2),)), ["claimable"]),
+        (facts(waiting(), ahead=RunsAhead(0, 3)), ["ahead", "busy"]),
+        (facts(waiting(), ahead=RunsAhead(1), crew=(hand(free=1),)), ["ahead"]),
+        (facts(waiting(), ahead=RunsAhead(1), crew=(hand(free=2),)), ["claimable"]),
         (facts(waiting(profile="p"), crew=(hand(reserved_for="p"),)), ["reserved", "busy"]),
         (facts(waiting(), crew=(hand(free=2, reserved_for="other"),)), ["busy"]),
         (facts(waiting(), permits=FULL), ["concurrency"]),
@@ -122,12 +122,12 @@ def test_what_an_overlap_will_come_to_is_told_beforehand(policy: Overlap) -> Non
 
 
 def test_the_bound_of_aging_is_told() -> None:
-    (ahead, _) = why.of_run(facts(waiting(), ahead=Ahead(312), priority=5))
+    (ahead, _) = why.of_run(facts(waiting(), ahead=RunsAhead(312), priority=5))
     assert ahead.text.startswith("312 runs are ahead of it by priority: 312 of a higher priority")
     assert ahead.until == NOW - SECOND + 4 * MINUTE
-    (old, _) = why.of_run(facts(waiting(eligible_at=NOW - HOUR), ahead=Ahead(1), priority=5))
+    (old, _) = why.of_run(facts(waiting(eligible_at=NOW - HOUR), ahead=RunsAhead(1), priority=5))
     assert old.text.endswith("nothing that comes later overtakes it any more.")
-    (many, _) = why.of_run(facts(waiting(), ahead=Ahead(10_001), priority=5))
+    (many, _) = why.of_run(facts(waiting(), ahead=RunsAhead(10_001), priority=5))
     assert many.text.startswith("More than 10,000 runs are ahead of it;")
 
 
@@ -153,7 +153,7 @@ def test_the_bound_of_aging_is_told() -> None:
         (need(None, []), [hand(dedicated=True)], "no_fitting_worker", "take only runs that ask for a label"),
     ],
 )
-def test_what_nobody_offers(asked: Any, workers: list[WorkerView], code: str, words: str) -> None:
+def test_what_nobody_offers(asked: Any, workers: list[WorkerOffer], code: str, words: str) -> None:
     reason = worker_match.lacking(asked, None, workers)
     assert reason is not None
     assert reason.code == code
@@ -179,7 +179,7 @@ def test_the_kinds_that_workers_take_are_told() -> None:
 def test_whoever_could_run_it_were_he_idle_is_enough() -> None:
     assert worker_match.lacking(need(Resources(slots=2), []), None, [hand(free=0, slots=2)]) is None
     assert worker_match.lacking(need(None, []), "f", [hand()]) is not None
-    skilled = WorkerView(name="w", idle=hand().idle, left=hand().left, functions=frozenset("f"))
+    skilled = WorkerOffer(name="w", idle=hand().idle, left=hand().left, functions=frozenset("f"))
     assert worker_match.lacking(need(None, []), "f", [skilled]) is None
 
 

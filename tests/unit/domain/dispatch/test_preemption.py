@@ -1,7 +1,7 @@
 """Who makes room for whom."""
 
 from timeball.domain.dispatch.placement import PLAIN, Need, Offer
-from timeball.domain.dispatch.preemption import Running, WaitingRun, choose
+from timeball.domain.dispatch.preemption import PreemptingRun, Running, choose
 from timeball.domain.instant import SECOND
 
 NOW = 1_000 * SECOND
@@ -18,11 +18,11 @@ def running(name: str, priority: int = 2, session: str = "w", need: Need = PLAIN
 
 def waiting(
     name: str, priority: int = 8, need: Need = PLAIN, profile: str | None = None, ago: int = SECOND
-) -> WaitingRun:
-    return WaitingRun(name, priority, profile, need, NOW - ago, False)
+) -> PreemptingRun:
+    return PreemptingRun(name, priority, profile, need, NOW - ago, False)
 
 
-def chosen(first: list[WaitingRun], low: list[Running], *left: Offer, slots: int = 4) -> tuple[str, str] | None:
+def chosen(first: list[PreemptingRun], low: list[Running], *left: Offer, slots: int = 4) -> tuple[str, str] | None:
     offers = {each.session: each for each in left}
     idle = {session: offer(session, slots, labels=each.labels) for session, each in offers.items()}
     found = choose(first, low, offers, idle, NOW)

@@ -10,7 +10,7 @@ from timeball.domain.errors import InvalidSchedule
 from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND, Micros, render
 from timeball.domain.job.job import HORIZON, Job, JobSpec, JobState
 from timeball.domain.planning import planning
-from timeball.domain.planning.planning import MAX_INSTANTS, MAX_RUNS, Fire, Span, begin, first_fire, plan
+from timeball.domain.planning.planning import MAX_INSTANTS, MAX_RUNS, PlannedFire, Span, begin, first_fire, plan
 from timeball.domain.run.ledger import Origin, Verdict
 from timeball.domain.schedule.schedule import CronSchedule, Date, Immediate, Interval, Schedule
 from timeball.domain.task.task import Shell
@@ -51,8 +51,8 @@ def work_off(start: Job, now: Micros):
     return steps, current, rounds
 
 
-def fires(steps) -> list[Fire]:
-    return [step for step in steps if isinstance(step, Fire)]
+def fires(steps) -> list[PlannedFire]:
+    return [step for step in steps if isinstance(step, PlannedFire)]
 
 
 def instants_covered(steps) -> int:
@@ -142,7 +142,7 @@ def test_whatever_the_window_the_newest_missed_fire_runs_except_with_none(rule, 
 def test_days_of_seconds_are_worked_off_in_bounded_steps() -> None:
     now = START + 5 * DAY
     steps, after, rounds = work_off(every("1s", catch_up="last", overlap=Overlap.ALLOW), now)
-    due = [step for step in steps if not (isinstance(step, Fire) and step.fire_time > now)]
+    due = [step for step in steps if not (isinstance(step, PlannedFire) and step.fire_time > now)]
     assert instants_covered(due) == 5 * 86_400
     assert rounds >= 5 * 86_400 // MAX_INSTANTS
     assert after.next_fire_at is not None
@@ -152,7 +152,7 @@ def test_days_of_seconds_are_worked_off_in_bounded_steps() -> None:
 def test_a_one_shot_runs_however_late_and_is_no_catch_up() -> None:
     late = job(Date(expression="2023-11-14T22:13:21Z"), START + SECOND, catch_up="none")
     [fire] = plan(late, START + 365 * DAY).steps
-    assert isinstance(fire, Fire)
+    assert isinstance(fire, PlannedFire)
     assert (fire.fire_time, fire.origin, fire.eligible_at) == (START + SECOND, Origin.SCHEDULE, START + 365 * DAY)
 
 

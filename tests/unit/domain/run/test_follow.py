@@ -8,7 +8,7 @@ from timeball.domain.errors import InvalidSchedule
 from timeball.domain.instant import HOUR, MINUTE, SECOND, Micros, render
 from timeball.domain.job.job import Job, JobState
 from timeball.domain.planning import planning
-from timeball.domain.planning.planning import Fire, Span
+from timeball.domain.planning.planning import PlannedFire, Span
 from timeball.domain.run import follow
 from timeball.domain.run.ledger import Origin, Verdict
 from timeball.domain.run.status import Status
@@ -65,7 +65,7 @@ def test_it_is_born_without_a_fire() -> None:
 
 def test_ends_that_it_heard_of_are_its_instants() -> None:
     plan = planning.plan(heard(NOW - 2, NOW - 1, NOW + 5), NOW)
-    assert [step.fire_time for step in plan.steps if isinstance(step, Fire)] == [NOW - 2, NOW - 1]
+    assert [step.fire_time for step in plan.steps if isinstance(step, PlannedFire)] == [NOW - 2, NOW - 1]
     assert (plan.next_fire_at, plan.plan_at) == (NOW + 5, NOW + 5), "nothing is made ahead"
 
 
@@ -74,7 +74,7 @@ def test_what_ended_long_ago_is_caught_up_or_missed() -> None:
     span, fire = planning.plan(heard(*instants), NOW).steps
     assert isinstance(span, Span)
     assert (span.count, span.verdict) == (2, Verdict.MISSED)
-    assert isinstance(fire, Fire)
+    assert isinstance(fire, PlannedFire)
     assert fire.origin is Origin.CATCH_UP
     assert [type(step) for step in planning.plan(heard(*instants, catch_up="none"), NOW).steps] == [Span]
 
@@ -89,7 +89,7 @@ def test_what_calendars_exclude_is_owed() -> None:
     later = excluded.with_(owed=plan.owed, next_fire_at=plan.next_fire_at, upstream_events=())
     assert planning.plan(later, NOW + HOUR - SECOND, closures=closed).steps == (), "others may end until then"
     [fire] = planning.plan(later, NOW + HOUR, closures=closed).steps
-    assert isinstance(fire, Fire)
+    assert isinstance(fire, PlannedFire)
     assert fire.fire_time == NOW + HOUR
 
 

@@ -93,7 +93,7 @@ def test_a_long_absence_is_worked_off_in_plans_of_bounded_work(
         plan = planning.plan(waiting, NOW, closures=asked)
         assert asked.work <= 2 * QUESTION
         assert plan.instants <= planning.MAX_CLOSED_INSTANTS
-        runs += [step.fire_time for step in plan.steps if isinstance(step, planning.Fire)]
+        runs += [step.fire_time for step in plan.steps if isinstance(step, planning.PlannedFire)]
         waiting = waiting.with_(next_fire_at=plan.next_fire_at, owed=plan.owed, fired=waiting.fired + plan.runs)
         plans += 1
         assert plans < 500

@@ -11,8 +11,8 @@ from timeball.domain.job.job import JobSpec
 from timeball.domain.task.task import Shell
 from timeball.domain.workflow import progress, references, validation
 from timeball.domain.workflow.definition import WorkflowTask
-from timeball.domain.workflow.progress import Step, TaskState
-from timeball.domain.workflow.references import Known, Missing
+from timeball.domain.workflow.progress import TaskState, WorkflowStep
+from timeball.domain.workflow.references import KnownReferences, MissingReference
 from timeball.jobspec.job_reader import read_job
 
 TRUE = Shell(command="true")
@@ -101,7 +101,7 @@ def test_references_are_found_at_any_depth_and_replaced() -> None:
         },
         for_each=[{"id": 5}],
     )
-    known = Known({"extract": {"rows": [1, {"a/b": 2}]}}, {"day": "monday"}, {"id": 5})
+    known = KnownReferences({"extract": {"rows": [1, {"a/b": 2}]}}, {"day": "monday"}, {"id": 5})
     assert references.parameters(each, known) == {
         "rows": {"a/b": 2},
         "deep": [{"day": "monday"}],
@@ -121,31 +121,31 @@ def test_references_are_found_at_any_depth_and_replaced() -> None:
     ],
 )
 def test_what_is_missing_is_said(parameters: dict[str, Any], words: str) -> None:
-    known = Known({"a": [1], "b": Missing("b left nothing")}, {})
-    with pytest.raises(Missing, match=words):
+    known = KnownReferences({"a": [1], "b": MissingReference("b left nothing")}, {})
+    with pytest.raises(MissingReference, match=words):
         references.parameters(task("c", "a", "b", parameters=parameters), known)
 
 
 def test_for_each_wants_a_list_that_is_not_too_long() -> None:
     each = task("b", "a", for_each={"$result": "a"})
-    assert references.items(each, Known({"a": [1, 2]}, {})) == [1, 2]
-    with pytest.raises(Missing, match="wants a list"):
-        references.items(each, Known({"a": {"rows": []}}, {}))
-    with pytest.raises(Missing, match="10,001 items"):
-        references.items(each, Known({"a": [0] * 10_001}, {}))
+    assert references.items(each, KnownReferences({"a": [1, 2]}, {})) == [1, 2]
+    with pytest.raises(MissingReference, match="wants a list"):
+        references.items(each, KnownReferences({"a": {"rows": []}}, {}))
+    with pytest.raises(MissingReference, match="10,001 items"):
+        references.items(each, KnownReferences({"a": [0] * 10_001}, {}))
 
 
 def test_parameters_that_results_make_too_large_are_refused() -> None:
     each = task("b", "a", parameters={"x": {"$result": "a"}})
-    with pytest.raises(Missing, match="bytes"):
-        references.parameters(each, Known({"a": "x" * (1 << 20)}, {}))
+    with pytest.raises(MissingReference, match="bytes"):
+        references.parameters(each, KnownReferences({"a": "x" * (1 << 20)}, {}))
 
 
 # --- how it goes on -----------------------------------------------------------------------------------------------
 
 
-def ended(name: str, state: TaskState, *, ill: int = 0) -> Step:
-    return Step(place=0, index=-1, name=name, state=state, ill=ill)
+def ended(name: str, state: TaskState, *, ill: int = 0) -> WorkflowStep:
+    return WorkflowStep(place=0, index=-1, name=name, state=state, ill=ill)
 
 
 @pytest.mark.parametrize(
@@ -161,8 +161,8 @@ def ended(name: str, state: TaskState, *, ill: int = 0) -> Step:
         ("always", [ended("a", TaskState.FAILED)], None),
     ],
 )
-def test_a_task_runs_if_its_rule_holds(run_if: Any, parents: list[Step], reason: str | None) -> None:
-    child = Step(place=1, index=-1, name="child", waits=len(parents), run_if=run_if)
+def test_a_task_runs_if_its_rule_holds(run_if: Any, parents: list[WorkflowStep], reason: str | None) -> None:
+    child = WorkflowStep(place=1, index=-1, name="child", waits=len(parents), run_if=run_if)
     for parent in parents:
         assert not child.fresh
         progress.tell(parent, child)

@@ -11,7 +11,7 @@ from timeball.domain.dispatch.limits import Concurrency
 from timeball.domain.run.lifecycle import Failed, Failure, Lost, Outcome, Released, Succeeded
 from timeball.domain.task.retry import Retry
 from timeball.domain.task.task import Http
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.operation.runs.settle import Settle
 from timeball.ports.store.runs import SlotRequest
 from timeball.ports.wakeups import Topic
@@ -27,7 +27,9 @@ class House:
     def __init__(self) -> None:
         self.store = SqliteStore(":memory:", wall=wall, monotonic=monotonic, inline=True)
         self.wakeups: list[str] = []
-        self.settle = Settle(Context(self.store, SystemClock(), random.Random(1), LocalWakeups(self.wakeups.append)))
+        self.settle = Settle(
+            OperationContext(self.store, SystemClock(), random.Random(1), LocalWakeups(self.wakeups.append))
+        )
 
 
 @pytest.fixture

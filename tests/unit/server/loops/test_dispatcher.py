@@ -13,7 +13,7 @@ from tests.support.builders import one_shot
 from timeball.domain.dispatch.placement import Resources
 from timeball.domain.errors import Unavailable
 from timeball.domain.instant import MILLISECOND, SECOND, Micros
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.operation.runs.settle import Settle
 from timeball.ports.store.runs import SlotRequest
 from timeball.ports.worker_protocol import Poll, PollResponse, RegisterWorker
@@ -33,7 +33,7 @@ class House(SystemClock):
     def __init__(self) -> None:
         self.time: Micros = 1_800_000_000 * SECOND
         self.store = SqliteStore(":memory:", wall=self.monotonic, monotonic=self.monotonic, inline=True)
-        self.context = Context(self.store, self, random.Random(1), wakeups := LocalWakeups(lambda _: None))
+        self.context = OperationContext(self.store, self, random.Random(1), wakeups := LocalWakeups(lambda _: None))
         self.gateway = WorkerGateway(self.context, Settle(self.context))
         self.dispatcher = Dispatcher(self.context, wakeups, self.gateway)
         self.nudged = mock.patch.object(self.dispatcher, "nudge").start()

@@ -13,7 +13,7 @@ from timeball import system
 from timeball.domain.errors import Unavailable
 from timeball.domain.instant import DAY, MINUTE, Micros
 from timeball.domain.retention import day_of
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.operation.storage.large_values import LargeValueStore
 from timeball.ports.store.maintenance import Archiver
 from timeball.ports.store.queries import RunFilter
@@ -53,7 +53,7 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 
 def keeper(store: Store, keep_for: Micros | None = 30 * DAY, archivist: Archiver | None = None) -> MaintenanceLoop:
     wakeups = LocalWakeups(lambda _: None)
-    context = Context(store, StillClock(), system.dice(), wakeups)
+    context = OperationContext(store, StillClock(), system.dice(), wakeups)
     return MaintenanceLoop(context, wakeups, keep_for=keep_for, archivist=archivist)
 
 
@@ -156,7 +156,7 @@ class Sweeping(LargeValueStore):
 async def test_objects_that_nobody_refers_to_are_looked_for_now_and_then(store: Store) -> None:
     large_value_store, clock, wakeups = Sweeping(), StillClock(), LocalWakeups(lambda _: None)
     keeper = MaintenanceLoop(
-        Context(store, clock, system.dice(), wakeups, large_value_store=large_value_store), wakeups
+        OperationContext(store, clock, system.dice(), wakeups, large_value_store=large_value_store), wakeups
     )
     for asked, is_away in ((1, False), (2, True), (3, False)):
         large_value_store.is_away = is_away

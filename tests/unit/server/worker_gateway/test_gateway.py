@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.builders import one_shot
 from timeball.domain.run.lifecycle import Succeeded
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.operation.runs.settle import Settle
 from timeball.ports.store.runs import Settlement, SlotRequest
 from timeball.ports.worker_protocol import Beat, Ended, Poll, PollResponse, RegisterWorker, Report
@@ -29,7 +29,7 @@ class Clock(SystemClock):
 async def gateway() -> AsyncIterator[WorkerGateway]:
     store = SqliteStore(":memory:", wall=wall, monotonic=monotonic, inline=True)
     await store.open()
-    context = Context(store, Clock(), random.Random(3), LocalWakeups(lambda _: None))
+    context = OperationContext(store, Clock(), random.Random(3), LocalWakeups(lambda _: None))
     yield WorkerGateway(context, Settle(context))
     await store.close()
 
@@ -152,7 +152,7 @@ async def test_workers_that_come_from_a_dead_server_all_at_once_share_commits(mo
     """Each of a thousand used to be a commit, and a list of all workers: they lost their sessions over it."""
     store = SqliteStore(":memory:", wall=wall, monotonic=monotonic, inline=True)
     await store.open()
-    context = Context(store, Clock(), random.Random(3), LocalWakeups(lambda _: None))
+    context = OperationContext(store, Clock(), random.Random(3), LocalWakeups(lambda _: None))
     left, right = WorkerGateway(context, Settle(context)), WorkerGateway(context, Settle(context))
     sessions = [(await left.hello(RegisterWorker(name=f"w{number}", slots=1))).session for number in range(50)]
     renewed: list[Sequence[str]] = []

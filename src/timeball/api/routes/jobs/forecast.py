@@ -17,7 +17,7 @@ from timeball.domain.planning.forecast import ForecastBucket
 from timeball.operation.schedules.forecast import MAX_JOBS, Foreseen, forecast_fires
 
 USUAL: Final = 7 * DAY
-LONGEST: Final = 366 * DAY
+MAX_FORECAST_RANGE: Final = 366 * DAY
 MAX_BUCKETS: Final = 1_000
 
 
@@ -64,7 +64,7 @@ async def read(call: Call) -> Answer:
     width = _width(query.bucket)
     if until <= since:
         raise Invalid("'to' is not after 'from'", "/query/to")
-    if until - since > LONGEST:
+    if until - since > MAX_FORECAST_RANGE:
         raise Invalid("a forecast covers at most 366 days", "/query/to")
     if (until - since) // width >= MAX_BUCKETS:
         raise Invalid(

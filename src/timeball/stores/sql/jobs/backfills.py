@@ -14,7 +14,7 @@ import msgspec
 
 from timeball.domain.job.job import Job, JobState, decode_spec, encode_spec
 from timeball.domain.planning import backfill as rules
-from timeball.domain.planning.backfill import Ahead, Backfill, BackfillProgress, BackfillState
+from timeball.domain.planning.backfill import Backfill, BackfillFires, BackfillProgress, BackfillState
 from timeball.domain.run.run import NewRun
 from timeball.domain.schedule.calendar import NamedCalendar
 from timeball.ports.store.jobs import Accepted, Answered, Idempotency
@@ -68,7 +68,7 @@ class Backfills(StorePart):
 
         return await self._db.read(work)
 
-    async def advance_backfills(self, ids: Sequence[str], ahead: Mapping[str, Ahead] | None = None) -> int:
+    async def advance_backfills(self, ids: Sequence[str], ahead: Mapping[str, BackfillFires] | None = None) -> int:
         known = ahead or {}
 
         async def work(tx: Tx) -> int:

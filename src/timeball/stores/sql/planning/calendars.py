@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from timeball.domain.errors import Invalid
 from timeball.domain.job.job import Job, JobState
-from timeball.domain.planning.planning import Plan
+from timeball.domain.planning.planning import JobPlan
 from timeball.ports.store.jobs import Amendment, NoCalendar, Submission, Submitted
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.rows.jobs import calendar_rows
@@ -29,7 +29,7 @@ async def share(tx: Tx, keys: Iterable[CalendarKey]) -> dict[CalendarKey, int]:
     return {}
 
 
-async def outdated(tx: Tx, plans: Sequence[Plan]) -> set[str]:
+async def outdated(tx: Tx, plans: Sequence[JobPlan]) -> set[str]:
     """Return the ids of jobs whose plans were made with calendars that have changed since."""
     made_with = [(plan.job.id, plan.calendars) for plan in plans if plan.calendars]
     if not made_with:

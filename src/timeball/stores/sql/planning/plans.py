@@ -11,7 +11,7 @@ from msgspec import Struct
 from timeball.domain.dispatch.overlap import TAKEN_OVER, Admission, Overlap
 from timeball.domain.instant import Micros
 from timeball.domain.job.job import Job
-from timeball.domain.planning.planning import Fire, Plan, Span
+from timeball.domain.planning.planning import JobPlan, PlannedFire, Span
 from timeball.domain.planning.planning_failure import reason_of
 from timeball.domain.run.ledger import DUE, Origin, Verdict
 from timeball.domain.run.lifecycle import Hold
@@ -26,7 +26,7 @@ from timeball.stores.sql.planning.ledger_spans import Tail
 from timeball.stores.sql.rows.jobs import read_jobs
 from timeball.stores.sql.rows.runs import ended, of_span, unstarted
 from timeball.stores.sql.runs import follows, ordering_keys
-from timeball.stores.sql.runs.overlap import LiveRuns, WaitingRun, live_runs
+from timeball.stores.sql.runs.overlap import LiveRuns, OverlappingRun, live_runs
 from timeball.stores.sql.runs.runs import LOCK_RUNS, replace
 from timeball.stores.sql.runs.settling import DELETE_RUNS
 from timeball.stores.sql.schema.jobs import JobRow
@@ -108,7 +108,7 @@ class Plans(StorePart):
 
         return await self._db.read(work)
 
-    async def commit_plans(self, plans: Sequence[Plan], run_ids: Sequence[Sequence[str]]) -> list[str]:
+    async def commit_plans(self, plans: Sequence[JobPlan], run_ids: Sequence[Sequence[str]]) -> list[str]:
         async def work(tx: Tx) -> list[str]:
             outdated = await calendars.outdated(tx, plans)
             made_from = [
@@ -117,7 +117,7 @@ class Plans(StorePart):
                 if each.job.id not in outdated
             ]
             current: dict[str, str | None] = dict(await tx.fetch(LOCK_PLANNED, b=made_from))
-            chosen: dict[str, tuple[Plan, Sequence[str]]] = {}
+            chosen: dict[str, tuple[JobPlan, Sequence[str]]] = {}
             for plan, ids in zip(plans, run_ids, strict=True):
                 if plan.job.id in current:
                     chosen.setdefault(plan.job.id, (plan, ids))
@@ -148,7 +148,7 @@ class Plans(StorePart):
 
 
 async def _decide_blocked(
-    tx: Tx, writes: _Writes, by_job: dict[str, LiveRuns], tails: dict[str, Tail], plans: dict[str, Plan], now: Micros
+    tx: Tx, writes: _Writes, by_job: dict[str, LiveRuns], tails: dict[str, Tail], plans: dict[str, JobPlan], now: Micros
 ) -> None:
     """Decide about blocked runs that fell due since the last plan: unblock them, leave them, or skip them."""
     reasons: dict[str, str] = {}
@@ -174,7 +174,7 @@ async def _decide_blocked(
 
 def _decide(
     writes: _Writes,
-    plan: Plan,
+    plan: JobPlan,
     ids: Sequence[str],
     crowd: LiveRuns | None,
     tail: Tail,
@@ -190,7 +190,7 @@ def _decide(
             case Span(first, last, count, verdict, reason):
                 run = new_run(job, run_id, Origin.SCHEDULE, first, now)
                 tail.add(unstarted(run, verdict, reason, now, until=last, fires=count))
-            case Fire(fire_time, origin, eligible_at):
+            case PlannedFire(fire_time, origin, eligible_at):
                 cause = causes.get((job.id, fire_time))
                 run = new_run(job, run_id, origin, fire_time, now, eligible_at=eligible_at, retry_of=cause)
                 serial = run.serial or (crowd is not None and not crowd.alone)
@@ -208,10 +208,10 @@ def _decide(
     writes.jobs.append((job.id, plan.next_fire_at, plan_at, tail.last, plan.runs, plan.owed))
 
 
-def _newest_due(plan: Plan, now: Micros) -> Micros | None:
+def _newest_due(plan: JobPlan, now: Micros) -> Micros | None:
     """Return the latest fire of a plan that is due and becomes a run; None if there is none."""
     return max(
-        (step.fire_time for step in plan.steps if isinstance(step, Fire) and step.fire_time <= now), default=None
+        (step.fire_time for step in plan.steps if isinstance(step, PlannedFire) and step.fire_time <= now), default=None
     )
 
 
@@ -224,7 +224,7 @@ def _admit(run: NewRun, crowd: LiveRuns | None, tail: Tail, now: Micros) -> int 
         if crowd.empty:
             tail.close()
             return 0
-        crowd.future.append(WaitingRun(run.id, run.fire_time))
+        crowd.future.append(OverlappingRun(run.id, run.fire_time))
         return Hold.OVERLAP
     admission = crowd.admit()
     match admission:

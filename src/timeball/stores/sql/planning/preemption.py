@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from timeball.domain.dispatch import placement, preemption
 from timeball.domain.dispatch.placement import PLAIN, Need
-from timeball.domain.dispatch.preemption import Preemption, Running, WaitingRun
+from timeball.domain.dispatch.preemption import PreemptingRun, Preemption, Running
 from timeball.domain.dispatch.priority import rank
 from timeball.domain.instant import Micros
 from timeball.ports.worker_protocol import Pausing
@@ -53,7 +53,7 @@ class _Scene(Struct, frozen=True):
 
     watched: bool
     """True if an attempt could be suspended, or is suspended."""
-    chosen: tuple[WaitingRun, Running] | None = None
+    chosen: tuple[PreemptingRun, Running] | None = None
     some_open: bool = False
 
 
@@ -106,7 +106,7 @@ class Preempting(StorePart):
                 await tx.execute(
                     TAKE_BACK,
                     b=[
-                        (run_id, _share(_need(profile)), 0 if run_id in refused else preemption.MOST)
+                        (run_id, _share(_need(profile)), 0 if run_id in refused else preemption.MAX_PREEMPTIONS)
                         for run_id, profile in sorted(profiles.items())
                     ],
                 )
@@ -167,7 +167,7 @@ async def _look(tx: Tx, credit: Micros) -> _Scene:
             left[session].take(Need(-need.slots, -need.cpu))
     chosen = preemption.choose(
         [
-            WaitingRun(
+            PreemptingRun(
                 run.id,
                 run.priority,
                 run.profile,
@@ -185,13 +185,13 @@ async def _look(tx: Tx, credit: Micros) -> _Scene:
     return _Scene(True, chosen, some_open)
 
 
-async def _ask(tx: Tx, waiting: WaitingRun, running: Running) -> None:
+async def _ask(tx: Tx, waiting: PreemptingRun, running: Running) -> None:
     who: dict[str, Any] = {"id": running.run_id, "attempt": running.attempt, "token": running.token}
     found = await tx.fetch(LOCK_PREEMPTED, **who)
     if not found:
         return
     ((left, needs),) = found
-    number = preemption.MOST - left + 1
+    number = preemption.MAX_PREEMPTIONS - left + 1
     if await tx.fetch(ADD_PREEMPTION, **who, number=number, by_run=waiting.run_id):
         await tx.execute(LEND, id=running.run_id, needs=None if needs is None else _share(_still(running.need)))
 

@@ -9,17 +9,17 @@ import msgspec
 
 from timeball.domain.diagnosis.snapshot import (
     MAX_COUNTED,
-    Ahead,
+    CalledHost,
     DiagnosisSnapshot,
     Followed,
     Permits,
+    RunsAhead,
     Standing,
-    Target,
     Tokens,
     Turn,
     WorkflowPosition,
 )
-from timeball.domain.diagnosis.worker_match import WorkerView, able
+from timeball.domain.diagnosis.worker_match import WorkerOffer, able
 from timeball.domain.dispatch import placement
 from timeball.domain.dispatch.overlap import QUEUE_DEPTH
 from timeball.domain.dispatch.placement import PLAIN, Need
@@ -173,7 +173,7 @@ class DiagnosisSnapshots(StorePart):
             more["room_made"] = await making_room(tx, run.id)
         return msgspec.structs.replace(facts, **more)
 
-    async def _ahead(self, tx: Tx, run: RunRow, need: Need, crew: list[WorkerView]) -> Ahead:
+    async def _ahead(self, tx: Tx, run: RunRow, need: Need, crew: list[WorkerOffer]) -> RunsAhead:
         """Count the runs that go before this one, among those that a worker able to execute this run could also
         execute."""
         mine = rank(run.eligible_at, run.priority, self._credit)
@@ -193,7 +193,7 @@ class DiagnosisSnapshots(StorePart):
             for profile, count in await tx.fetch(AHEAD_FOR_SOME, b=kinds, **place):
                 counted[levels_of[profile]] = counted.get(levels_of[profile], 0) + count
         higher = sum(count for level, count in counted.items() if level > run.priority)
-        return Ahead(higher, sum(counted.values()) - higher)
+        return RunsAhead(higher, sum(counted.values()) - higher)
 
 
 def _is_backfilled(run: RunRow) -> bool:
@@ -229,14 +229,14 @@ async def _first_attempt(tx: Tx, run: Run) -> Attempt | None:
     return next((attempt_of(found) for found in starmap(AttemptRow, rows)), None)
 
 
-async def _crew(tx: Tx, session: str | None) -> tuple[list[WorkerView], bool]:
+async def _crew(tx: Tx, session: str | None) -> tuple[list[WorkerOffer], bool]:
     """Return the workers with a valid lease, and whether `session` is one of them."""
     workers = await alive(tx)
-    crew: list[WorkerView] = []
+    crew: list[WorkerOffer] = []
     for worker in workers:
         left = worker.offer
         left.take(worker.used)
-        crew.append(WorkerView(name=worker.name, idle=worker.offer, left=left, functions=frozenset(worker.tasks)))
+        crew.append(WorkerOffer(name=worker.name, idle=worker.offer, left=left, functions=frozenset(worker.tasks)))
     return crew, any(worker.session == session for worker in workers)
 
 
@@ -280,7 +280,7 @@ async def _gates(tx: Tx, run: RunRow, spec: JobSpec, task: Task | None, now: int
     if spec.rate_limit is not None and (row := rows.get(names["tokens"] or "")) is not None:
         facts["tokens"] = Tokens(spec.rate_limit.key, spec.rate_limit.bucket(row.spent_until, now))
     if host is not None and (row := rows.get(names["target"] or "")) is not None:
-        facts["target"] = Target(host, Circuit(row.failures, row.open_until, row.rests, row.probe))
+        facts["target"] = CalledHost(host, Circuit(row.failures, row.open_until, row.rests, row.probe))
     if run.gate is not None and run.gate_rank is not None:
         place = {"gate": run.gate, "gate_rank": run.gate_rank, "id": run.id}
         ((before,),) = await tx.fetch(BEFORE_AT_GATE, tenant=run.tenant, **place, most=MAX_COUNTED + 1)

@@ -15,7 +15,7 @@ from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.names import resolve
 from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.reading import run_filters
-from timeball.stores.sql.reading.run_filters import FIRST, Place
+from timeball.stores.sql.reading.run_filters import FIRST, RunPosition
 from timeball.stores.sql.reading.run_pages import after_parameters, by_id, page_of, place_at, place_of
 from timeball.stores.sql.reading.run_search import OLDEST_FIRST
 from timeball.stores.sql.statements import query
@@ -64,8 +64,8 @@ class LedgerReads(StorePart):
         parameters: dict[str, Any] = {"job_id": job_id, "since": since, "until": until, "most": limit + 1}
 
         async def work(tx: Tx) -> Page[Run]:
-            inside = after_parameters(max(seen, Place(since, "")))
-            within_a_day = after_parameters(max(seen, Place(since - DAY, "")))
+            inside = after_parameters(max(seen, RunPosition(since, "")))
+            within_a_day = after_parameters(max(seen, RunPosition(since - DAY, "")))
             now = self._db.now()
 
             def made(fires_from: Micros) -> dict[str, str]:
@@ -85,7 +85,7 @@ class LedgerReads(StorePart):
         """A ledger row of several fires that reaches into the range counts with all its fires."""
 
         async def work(tx: Tx) -> LedgerSums:
-            within_a_day = after_parameters(Place(since - DAY, ""))
+            within_a_day = after_parameters(RunPosition(since - DAY, ""))
             now = self._db.now()
             made = day_range(now, fires_from=since, job_id=job_id)._asdict()
             made["short_made_from"] = day_range(now, fires_from=since - DAY, job_id=job_id).made_from

@@ -79,15 +79,15 @@ SHORT: Final = f"{_LENGTH} = 0"
 LONG: Final = f"{_LENGTH} = 1"
 
 
-class Place(NamedTuple):
+class RunPosition(NamedTuple):
     """The position of a run in a list. Positions are unique and never change."""
 
     fire_time: Micros
     run_id: str
 
 
-FIRST: Final = Place(-1, "")
-LAST: Final = Place(10**18, "")
+FIRST: Final = RunPosition(-1, "")
+LAST: Final = RunPosition(10**18, "")
 
 
 class Meaning(Protocol):
@@ -97,25 +97,25 @@ class Meaning(Protocol):
     def __call__(self, where: RunFilter, *, of_jobs: bool = False) -> tuple[str, ...]: ...
 
 
-def parameters(where: RunFilter, after: Place = FIRST, before: Place = LAST) -> dict[str, Any]:
+def parameters(where: RunFilter, after: RunPosition = FIRST, before: RunPosition = LAST) -> dict[str, Any]:
     """Return the parameters of the conditions of a filter, for runs between two positions. The times of the filter
     become positions too: of two bounds on the same side SQLite would use only one, possibly the weaker one."""
     found: dict[str, Any] = {"tenant": where.tenant, "fire_from": where.fire_from}
     for field in _NARROWED:
         if (value := getattr(where, field)) is not None:
             found[field] = plain(value)
-    begin = FIRST if where.fire_from is None else Place(where.fire_from, "")
+    begin = FIRST if where.fire_from is None else RunPosition(where.fire_from, "")
     last = end(where, before)
     places = {"after": max(after, begin), "before": last, "seen": after}
-    places |= {"from": min(last, begin), "day": max(after, Place(begin.fire_time - DAY, ""))}
+    places |= {"from": min(last, begin), "day": max(after, RunPosition(begin.fire_time - DAY, ""))}
     for name, place in places.items():
         found[f"{name}_time"], found[f"{name}_id"] = place
     return found
 
 
-def end(where: RunFilter, before: Place) -> Place:
+def end(where: RunFilter, before: RunPosition) -> RunPosition:
     """Return the position that ends the range: `before`, or the end of the filter's time if that is earlier."""
-    return before if where.fire_until is None else min(before, Place(where.fire_until, ""))
+    return before if where.fire_until is None else min(before, RunPosition(where.fire_until, ""))
 
 
 def live(where: RunFilter, *, of_jobs: bool = False) -> tuple[str, ...]:

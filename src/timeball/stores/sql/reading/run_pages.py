@@ -15,7 +15,7 @@ from timeball.domain.run.run import Run
 from timeball.ports.store.paging import Page
 from timeball.stores.sql.driver import Row
 from timeball.stores.sql.page_bytes import fitting
-from timeball.stores.sql.reading.run_filters import Place
+from timeball.stores.sql.reading.run_filters import RunPosition
 from timeball.stores.sql.rows.runs import finished_run, live_run
 from timeball.stores.sql.rows.values import plain
 
@@ -43,16 +43,16 @@ def _weight(run: Run) -> int:
     return size + len(run.progress_note) + len(run.reason)
 
 
-def place_of(run: Run) -> Place:
-    return Place(run.fire_time, run.id)
+def place_of(run: Run) -> RunPosition:
+    return RunPosition(run.fire_time, run.id)
 
 
-def place_at(cursor: str) -> Place:
+def place_at(cursor: str) -> RunPosition:
     time, colon, run_id = cursor.partition(":")
     if not colon or not time.isascii() or not time.isdigit() or len(time) > 18:
         raise Invalid(f"{cursor[:64]!r} is not a cursor; use the one of the page before")
-    return Place(int(time), plain(run_id))
+    return RunPosition(int(time), plain(run_id))
 
 
-def after_parameters(after: Place) -> dict[str, Any]:
+def after_parameters(after: RunPosition) -> dict[str, Any]:
     return {"after_time": after.fire_time, "after_id": after.run_id}

@@ -17,7 +17,7 @@ from timeball.stores.sql.day_ranges import LATELY, DayRange, day_range
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.reading import run_filters
-from timeball.stores.sql.reading.run_filters import FIRST, LAST, Meaning, Place
+from timeball.stores.sql.reading.run_filters import FIRST, LAST, Meaning, RunPosition
 from timeball.stores.sql.schema.runs import ListedHistoryRow
 from timeball.stores.sql.statements import query
 
@@ -44,8 +44,8 @@ class RunSearch(Struct, frozen=True, kw_only=True):
     where: RunFilter
     jobs: int
     """Number of jobs that the filter selects, counted up to `MAX_JOBS` + 1; 0 if the filter does not name jobs."""
-    after: Place = FIRST
-    before: Place = LAST
+    after: RunPosition = FIRST
+    before: RunPosition = LAST
     newest_first: bool
     most: int
     now: Micros
@@ -125,8 +125,8 @@ class RunSearch(Struct, frozen=True, kw_only=True):
 
     def _up_to(self, fire_time: Micros) -> RunSearch:
         if self.newest_first:
-            return msgspec.structs.replace(self, after=max(self.after, Place(fire_time, "")))
-        return msgspec.structs.replace(self, before=min(self.before, Place(fire_time + 1, "")))
+            return msgspec.structs.replace(self, after=max(self.after, RunPosition(fire_time, "")))
+        return msgspec.structs.replace(self, before=min(self.before, RunPosition(fire_time + 1, "")))
 
     @property
     def _order(self) -> str:

@@ -23,7 +23,7 @@ from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.names import resolve
 from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.reading import run_filters
-from timeball.stores.sql.reading.run_filters import FIRST, LAST, Place
+from timeball.stores.sql.reading.run_filters import FIRST, LAST, RunPosition
 from timeball.stores.sql.reading.run_pages import by_id, page_of, place_at, place_of
 from timeball.stores.sql.reading.run_search import OLDEST_FIRST, RunSearch, chosen_jobs
 from timeball.stores.sql.rows.runs import finished_run, live_run, shown_as
@@ -85,7 +85,7 @@ class Reads(StorePart):
         return await self._db.read(work, slow=True)
 
     async def match_runs(self, where: RunFilter, after: Match | None, limit: int) -> list[Match]:
-        begin = FIRST if after is None else Place(after.fire_time, after.run_id)
+        begin = FIRST if after is None else RunPosition(after.fire_time, after.run_id)
 
         async def work(tx: Tx) -> list[Match]:
             jobs = await chosen_jobs(tx, where)

@@ -21,7 +21,7 @@ from timeball.domain.errors import InvalidSchedule
 from timeball.domain.instant import Micros
 from timeball.domain.job.job import Job, JobState
 from timeball.domain.planning import planning
-from timeball.domain.planning.planning import Fire, Plan, Span
+from timeball.domain.planning.planning import JobPlan, PlannedFire, Span
 from timeball.domain.run import follow
 from timeball.domain.run.ledger import FORGONE, Origin, Verdict
 from timeball.domain.run.status import RAN, Status
@@ -169,7 +169,9 @@ def _with_instant(job: Job, at: Micros) -> Job:
 # --- planning -----------------------------------------------------------------------------------------------------
 
 
-async def use(tx: Tx, plans: Sequence[Plan], now: Micros) -> tuple[dict[str, Plan], dict[tuple[str, Micros], str]]:
+async def use(
+    tx: Tx, plans: Sequence[JobPlan], now: Micros
+) -> tuple[dict[str, JobPlan], dict[tuple[str, Micros], str]]:
     """Use up the upstream events whose fires are in these plans. Return the plans with the real next fires, and the
     upstream run of each fire, by job and fire. The jobs are locked."""
     await apply_upstream_events(tx, {plan.job.id: plan.job for plan in plans})
@@ -181,7 +183,7 @@ async def use(tx: Tx, plans: Sequence[Plan], now: Micros) -> tuple[dict[str, Pla
     await tx.execute(USE_ECHOES, b=[(plan.job.id, used[plan.job.id], plan.owed) for plan in plans])
     await tx.execute(NOTE_LAST, b=list(used.items()))
     waiting = await sums(tx, list(used.items()))
-    moved: dict[str, Plan] = {}
+    moved: dict[str, JobPlan] = {}
     for plan in plans:
         job = plan.job.with_(fired=plan.job.fired + plan.runs)
         left = waiting.get(job.id)
@@ -194,22 +196,22 @@ async def use(tx: Tx, plans: Sequence[Plan], now: Micros) -> tuple[dict[str, Pla
     return moved, causes
 
 
-def _causes(plan: Plan, ends: Mapping[Micros, str]) -> Iterator[tuple[tuple[str, Micros], str]]:
+def _causes(plan: JobPlan, ends: Mapping[Micros, str]) -> Iterator[tuple[tuple[str, Micros], str]]:
     """Yield each fire of a plan with its upstream run. For a fire that a calendar deferred, that is the last run whose
     fire was excluded."""
     instants = sorted(ends)
     for step in plan.steps:
-        if isinstance(step, Fire) and (place := bisect_right(instants, step.fire_time)):
+        if isinstance(step, PlannedFire) and (place := bisect_right(instants, step.fire_time)):
             yield (plan.job.id, step.fire_time), ends[instants[place - 1]]
 
 
-def _used_until(plan: Plan) -> Micros:
+def _used_until(plan: JobPlan) -> Micros:
     return max(_last_step(plan), plan.job.owed or 0)
 
 
-def _last_step(plan: Plan) -> Micros:
+def _last_step(plan: JobPlan) -> Micros:
     match plan.steps:
-        case (*_, Fire(fire_time)):
+        case (*_, PlannedFire(fire_time)):
             return fire_time
         case (*_, Span() as span):
             return span.last
@@ -217,7 +219,7 @@ def _last_step(plan: Plan) -> Micros:
             return 0
 
 
-def _is_over(plan: Plan, now: Micros) -> bool:
+def _is_over(plan: JobPlan, now: Micros) -> bool:
     spec = plan.job.spec
     exhausted = plan.job.with_(fired=plan.job.fired + plan.runs).exhausted
     return exhausted or (spec.ends is not None and spec.ends <= now)

@@ -23,7 +23,7 @@ CROWD = query("crowd")
 NEVER: Final[Micros] = 2**63 - 1
 
 
-class WaitingRun(Struct, frozen=True):
+class OverlappingRun(Struct, frozen=True):
     """A run that is blocked by an earlier run of its job."""
 
     id: str
@@ -40,9 +40,9 @@ class LiveRuns(Struct):
     """Runs that block all others of the job: READY, RUNNING, or BLOCKED by something else than an earlier run."""
     active_since: Micros = NEVER
     """When the first of the active runs was created: it does not overlap with a fire before that."""
-    waiting: list[WaitingRun] = []
+    waiting: list[OverlappingRun] = []
     """Runs that are blocked by an active one, and are due."""
-    future: list[WaitingRun] = []
+    future: list[OverlappingRun] = []
     """Runs that are blocked by an active one, and are not due yet."""
     free: list[str] = []
     """Runs to unblock: no earlier run is live any more."""
@@ -70,7 +70,7 @@ class LiveRuns(Struct):
             self.active += [waiting.id for waiting in self.waiting]
             self.waiting = []
             self.successor = run_id
-        self.waiting.append(WaitingRun(run_id, fire_time))
+        self.waiting.append(OverlappingRun(run_id, fire_time))
 
     @property
     def skip_reason(self) -> str:
@@ -92,7 +92,7 @@ class LiveRuns(Struct):
         """True if the job has no live run: another one would be its only run, and its end would unblock none."""
         return self.empty and not self.future
 
-    def settle_waiting(self, *, newer: bool = False) -> list[WaitingRun]:
+    def settle_waiting(self, *, newer: bool = False) -> list[OverlappingRun]:
         """Decide about the blocked runs: unblock the first if no run is active, and return the due ones to skip.
 
         `newer`: another run is due that comes after all of these."""
@@ -106,7 +106,7 @@ class LiveRuns(Struct):
             return replaced
         self._free_first()
         room = overlap.room(self.policy)
-        skipped, kept = list[WaitingRun](), self.waiting[:room]
+        skipped, kept = list[OverlappingRun](), self.waiting[:room]
         for blocked in self.waiting[room:]:
             stays = blocked.admitted or blocked.fire_time < self.active_since
             (kept if stays else skipped).append(blocked)
@@ -143,5 +143,5 @@ async def live_runs(tx: Tx, jobs: Sequence[tuple[str, Overlap, bool]], now: Micr
             if kept_back:
                 crowd.kept_back.add(run_id)
         else:
-            (crowd.waiting if fire_time <= now else crowd.future).append(WaitingRun(run_id, fire_time, bool(older)))
+            (crowd.waiting if fire_time <= now else crowd.future).append(OverlappingRun(run_id, fire_time, bool(older)))
     return found

@@ -16,7 +16,7 @@ from timeball.domain.run.lifecycle import LEASE, Lost, Outcome, Released, report
 from timeball.domain.task.kinds import KINDS
 from timeball.domain.task.task import DEFAULT_GRACE
 from timeball.ports.store.runs import Settlement
-from timeball.ports.store.workers import Lease, Unreported, Worker
+from timeball.ports.store.workers import Lease, Unreported, WorkerRecord
 from timeball.ports.worker_protocol import LOCAL_KEY
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.part import StorePart
@@ -47,7 +47,7 @@ _words = msgspec.json.Decoder(list[str]).decode
 
 
 class Workers(StorePart):
-    async def register(self, worker: Worker, lease: Micros) -> None:
+    async def register(self, worker: WorkerRecord, lease: Micros) -> None:
         async def work(tx: Tx) -> None:
             await tx.execute(
                 REGISTER,
@@ -124,11 +124,11 @@ class Workers(StorePart):
 
         return await self._db.write(work)
 
-    async def workers(self) -> list[Worker]:
+    async def workers(self) -> list[WorkerRecord]:
         return await self._db.read(alive, slow=True)
 
 
-async def alive(tx: Tx) -> list[Worker]:
+async def alive(tx: Tx) -> list[WorkerRecord]:
     """Return the workers with a valid lease, newest first."""
     held: dict[str, list[tuple[Need, int]]] = {}
     for session, profile, count in await tx.fetch(SHARES_USED):
@@ -205,7 +205,7 @@ def _settlement(held: _HeldAttempt, outcome: Outcome, started_at: Micros | None)
     )
 
 
-def _labels(worker: Worker) -> list[str]:
+def _labels(worker: WorkerRecord) -> list[str]:
     """Return the labels to store: those of the worker, and the task kinds that it accepts, if not all."""
     labels = [label for label in worker.labels if not label.startswith(KIND_MARK)]
     return labels + ([] if worker.kinds is None else [kind_label(kind) for kind in KINDS if kind in worker.kinds])
@@ -218,12 +218,12 @@ def told_apart(labels: str, dedicated: int) -> tuple[list[str], list[str] | None
     return own, [word.removeprefix(KIND_MARK) for word in words if word not in own] if dedicated & RESTRICTED else None
 
 
-def _worker(row: Row, held_by_session: Mapping[str, Sequence[tuple[Need, int]]]) -> Worker:
+def _worker(row: Row, held_by_session: Mapping[str, Sequence[tuple[Need, int]]]) -> WorkerRecord:
     session, name, slots, labels, tasks, version, started_at, seen_at, lease_until, *offer = row
     cpu, memory, dedicated, reserved_for, key = offer
     held = held_by_session.get(session, ())
     own_labels, kinds = told_apart(labels, dedicated)
-    return Worker(
+    return WorkerRecord(
         session=session,
         name=name,
         slots=slots,

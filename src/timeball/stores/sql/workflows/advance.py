@@ -20,8 +20,8 @@ from timeball.domain.run.ledger import Origin
 from timeball.domain.run.run import NewRun, new_run
 from timeball.domain.workflow import progress, references
 from timeball.domain.workflow.definition import WorkflowTask
-from timeball.domain.workflow.progress import Node, Step, TaskState
-from timeball.domain.workflow.references import Known, Missing
+from timeball.domain.workflow.progress import Node, TaskState, WorkflowStep
+from timeball.domain.workflow.references import KnownReferences, MissingReference
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.jobs import manual_runs
 from timeball.stores.sql.names import FlowState
@@ -59,7 +59,7 @@ class WorkflowAdvance:
     def __init__(self, tx: Tx, flows: dict[str, Flow], large: Mapping[str, bytes | None]) -> None:
         self._tx = tx
         self._flows = flows
-        self._steps: dict[_Key, Step] = {}
+        self._steps: dict[_Key, WorkflowStep] = {}
         self._nodes: dict[_Place, Node] = {}
         self._begun: list[Row] = []
         self._large = large
@@ -81,7 +81,7 @@ class WorkflowAdvance:
         if missing:
             self._take(await self._tx.fetch(TASKS_AT, b=missing))
 
-    def _ended(self) -> list[tuple[Flow, Step]]:
+    def _ended(self) -> list[tuple[Flow, WorkflowStep]]:
         """Return the ended tasks whose end the tasks that need them do not know yet."""
         return [
             (self._flows[flow_id], step)
@@ -92,7 +92,7 @@ class WorkflowAdvance:
     async def join(self) -> None:
         """End the tasks all of whose instances have ended. In a workflow run that was cancelled, only count ended tasks
         off."""
-        complete: list[tuple[str, Step]] = []
+        complete: list[tuple[str, WorkflowStep]] = []
         for flow, step in self._ended():
             if flow.state == FlowState.STOPPING:
                 self.moved += 1
@@ -143,7 +143,7 @@ class WorkflowAdvance:
         if not ready:
             return
         await self._load_nodes({(flow.id, step.place) for flow, step in ready[:limit]})
-        begin: list[tuple[Flow, Step]] = []
+        begin: list[tuple[Flow, WorkflowStep]] = []
         for flow, step in ready[:limit]:
             step.run_if = self._nodes[flow.id, step.place].task.run_if
             reason = progress.skip_reason(step) if step.index < 0 else None
@@ -176,7 +176,7 @@ class WorkflowAdvance:
         found = self._object(spec.parameters_at, "the parameters of the workflow are gone")
         if found is _AWAITED:
             return None
-        return spec.with_parameters({} if isinstance(found, Missing) else found)
+        return spec.with_parameters({} if isinstance(found, MissingReference) else found)
 
     def _object(self, key: str, gone: str) -> Any:
         """Return the content of an object in object storage; if it is not fetched yet, ask the caller for it."""
@@ -184,7 +184,7 @@ class WorkflowAdvance:
             self.wants.add(key)
             return _AWAITED
         content = self._large[key]
-        return Missing(gone) if content is None else msgspec.json.decode(content)
+        return MissingReference(gone) if content is None else msgspec.json.decode(content)
 
     async def _load_nodes(self, places: set[_Place]) -> None:
         for row in await self._tx.fetch(NODES_AT, b=sorted(places)):
@@ -192,11 +192,13 @@ class WorkflowAdvance:
             node = Node(_decode_task(found.definition), _places(found.children), _sources(found.sources))
             self._nodes[found.flow_id, found.place] = node
 
-    def _start(self, flow: Flow, step: Step, shared: JobSpec, results: Mapping[_Place, Any], now: Micros) -> int:
+    def _start(
+        self, flow: Flow, step: WorkflowStep, shared: JobSpec, results: Mapping[_Place, Any], now: Micros
+    ) -> int:
         """Create the run of a task, or its instances. Return the size of what was created, in bytes."""
         node = self._nodes[flow.id, step.place]
         definition = node.task
-        known = Known(
+        known = KnownReferences(
             {name: results[flow.id, place] for name, place in node.sources.items()},
             shared.parameters,
             msgspec.json.decode(step.item) if step.item is not None else msgspec.UNSET,
@@ -205,7 +207,7 @@ class WorkflowAdvance:
             if step.index < 0 and definition.for_each is not msgspec.UNSET:
                 return self._spread(flow, step, references.items(definition, known))
             spec = task_spec(shared, definition, references.parameters(definition, known))
-        except Missing as error:
+        except MissingReference as error:
             self.moved += 1
             step.end(TaskState.FAILED, str(error))
             return 0
@@ -215,7 +217,7 @@ class WorkflowAdvance:
         self.made.append(run)
         return len(encode_spec(spec))
 
-    def _spread(self, flow: Flow, step: Step, items: list[Any]) -> int:
+    def _spread(self, flow: Flow, step: WorkflowStep, items: list[Any]) -> int:
         self.moved += 1
         step.instances = step.open = len(items)
         if not items:
@@ -224,13 +226,13 @@ class WorkflowAdvance:
         step.state, step.fresh = TaskState.RUNNING, False
         size = 0
         for index, item in enumerate(items):
-            each = Step(step.place, index, step.name, fresh=True, item=as_json(item))
+            each = WorkflowStep(step.place, index, step.name, fresh=True, item=as_json(item))
             self._begun.append(new_row(flow.id, each))
             size += len(each.item or "")
         return size
 
-    async def _results(self, begin: Sequence[tuple[Flow, Step]]) -> dict[_Place, Any]:
-        """Return the results of tasks that other tasks refer to; a `Missing` where there is no result."""
+    async def _results(self, begin: Sequence[tuple[Flow, WorkflowStep]]) -> dict[_Place, Any]:
+        """Return the results of tasks that other tasks refer to; a `MissingReference` where there is no result."""
         wanted = {
             (flow.id, place) for flow, step in begin for place in self._nodes[flow.id, step.place].sources.values()
         }
@@ -244,14 +246,14 @@ class WorkflowAdvance:
             if index < 0 and instances is not None:
                 value = []
             elif state != TaskState.SUCCEEDED:
-                value = Missing(f"there is no result of task {name}: it {_ENDS.get(state, state)}")
+                value = MissingReference(f"there is no result of task {name}: it {_ENDS.get(state, state)}")
             elif result is None:
-                value = Missing(f"there is no result of task {name}: it left none")
+                value = MissingReference(f"there is no result of task {name}: it left none")
             elif (key := reference(Raw(result.encode()))) is not None:
                 value = self._object(key, f"the result of task {name} is gone")
             else:
                 value = msgspec.json.decode(result)
-            if index < 0 or isinstance(value, Missing) or value is _AWAITED:
+            if index < 0 or isinstance(value, MissingReference) or value is _AWAITED:
                 found[flow_id, place] = value
             elif isinstance(found[flow_id, place], list):
                 found[flow_id, place].append(value)

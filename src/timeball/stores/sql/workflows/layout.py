@@ -13,7 +13,7 @@ from timeball.domain.job.job import JobSpec, OffloadedSpec, decode_spec, encode_
 from timeball.domain.run.ledger import Origin
 from timeball.domain.workflow import progress
 from timeball.domain.workflow.definition import Workflow, WorkflowTask
-from timeball.domain.workflow.progress import Step, TaskState
+from timeball.domain.workflow.progress import TaskState, WorkflowStep
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.names import WEAVER, FlowState
 from timeball.stores.sql.rows.jobs import computed
@@ -33,8 +33,8 @@ _NO_SPEC: Final = JobSpec(task_id=WEAVER)
 class _Before(Struct):
     """The tasks and instances of the workflow run that a run retries, by place."""
 
-    tasks: dict[int, Step] = {}
-    instances: dict[int, list[Step]] = {}
+    tasks: dict[int, WorkflowStep] = {}
+    instances: dict[int, list[WorkflowStep]] = {}
 
 
 async def lay_out(tx: Tx, run: RunRow, spec_json: str) -> Flow:
@@ -77,7 +77,7 @@ async def _before(tx: Tx, run: RunRow, tasks: Sequence[WorkflowTask]) -> _Before
 
 
 def _laid_out(
-    run_id: str, tasks: Sequence[WorkflowTask], kept: Mapping[int, Step], before: _Before
+    run_id: str, tasks: Sequence[WorkflowTask], kept: Mapping[int, WorkflowStep], before: _Before
 ) -> tuple[list[Row], list[Row]]:
     """Return the rows of the tasks of a run, and the rows of their definitions, which never change."""
     rows: list[Row] = []
@@ -95,7 +95,7 @@ def _laid_out(
     return rows, nodes
 
 
-def _again(flow_id: str, task: Step, instances: Sequence[Step]) -> list[Row]:
+def _again(flow_id: str, task: WorkflowStep, instances: Sequence[WorkflowStep]) -> list[Row]:
     """Reset the instances of a task that did not succeed, so that only these run again, and return the rows of all."""
     for each in instances:
         if each.state is not TaskState.SUCCEEDED:

@@ -10,7 +10,7 @@ from timeball.domain.instant import Micros
 from timeball.domain.run.lifecycle import Failure
 from timeball.domain.run.status import Status
 from timeball.domain.text.english import counted
-from timeball.domain.workflow.progress import Step, TaskState
+from timeball.domain.workflow.progress import TaskState, WorkflowStep
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.rows.values import as_json
 from timeball.stores.sql.schema.table import as_tuple
@@ -37,7 +37,7 @@ class Flow(Struct):
     cancel_requested_at: Micros | None = None
     kill: int = 0
 
-    def count(self, step: Step) -> None:
+    def count(self, step: WorkflowStep) -> None:
         """Count a task that ended and whose dependents have been updated."""
         self.open -= 1
         if step.state in (TaskState.FAILED, TaskState.CANCELLED):
@@ -59,8 +59,8 @@ class Flow(Struct):
         return as_json({"tasks": self.tasks, "succeeded": succeeded, "failed": self.failed, "skipped": self.skipped})
 
 
-def step_of(row: WorkflowTaskRow) -> Step:
-    return Step(
+def step_of(row: WorkflowTaskRow) -> WorkflowStep:
+    return WorkflowStep(
         place=row.place,
         index=row.idx,
         name=row.name,
@@ -78,7 +78,7 @@ def step_of(row: WorkflowTaskRow) -> Step:
     )
 
 
-def new_row(flow_id: str, step: Step) -> Row:
+def new_row(flow_id: str, step: WorkflowStep) -> Row:
     return as_tuple(
         WorkflowTaskRow(
             flow_id,
@@ -100,7 +100,7 @@ def new_row(flow_id: str, step: Step) -> Row:
     )
 
 
-def standing(flow_id: str, step: Step) -> Row:
+def standing(flow_id: str, step: WorkflowStep) -> Row:
     return (
         flow_id,
         step.place,
