@@ -243,9 +243,9 @@ def the_newest_took_the_place(series: Series) -> None:
     cancelled = [series.runs[row["runId"]] for row in series.rows("cancelled")]
     assert len(cancelled) >= FIRES // 4
     for run in cancelled:
-        successor = series.runs[found(rf"run (\w+) took its place \(overlap {series.policy}\)", run["reason"])]
+        successor = series.runs[found(rf"run (\w+) replaced this run \(overlap {series.policy}\)", run["reason"])]
         assert successor["fireTime"] > run["fireTime"]
-    assert {row["reason"] for row in series.rows("skipped")} <= {"a later fire took its place"}
+    assert {row["reason"] for row in series.rows("skipped")} <= {"a later fire replaced this run"}
     for row in replaced:
         if row["verdict"] in RAN:  # its successor could not be planned in time
             assert series.outage.touches(series.runs[row["runId"]])

@@ -185,7 +185,7 @@ async def test_what_cannot_be_backfilled_is_told(store: Store) -> None:
     for asked, why in (
         (too_many, "more than 100,000 fires"),
         (wanted(job, 0), "after 'from'"),
-        (NewBackfill(tenant=TENANT, job_id=job.id, since=now, until=now + HOUR), "has not come"),
+        (NewBackfill(tenant=TENANT, job_id=job.id, since=now, until=now + HOUR), "is in the future"),
         (NewBackfill(tenant=TENANT, job_id=job.id, since=now - 2, until=now - 1), "no fire"),
     ):
         with pytest.raises(Invalid, match=why):

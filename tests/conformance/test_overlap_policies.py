@@ -159,7 +159,7 @@ async def test_who_takes_the_place_has_the_other_stopped_and_waits_for_that(
     assert ended is not None
     assert ended.status is Status.CANCELLED, "also against a late success"
     old, new = await read(store, job)
-    assert old.reason == f"run {new.id} took its place (overlap {policy})"
+    assert old.reason == f"run {new.id} replaced this run (overlap {policy})"
     assert old.verdict is Verdict.CANCELLED
     assert [each.run_id for each in await claim(store)] == [new.id]
 
@@ -171,7 +171,7 @@ async def test_who_takes_the_place_of_one_nobody_has_claimed_runs_at_once(store:
     await write(store, job, fire(job.next_fire_at))
     (later,) = await due(store, job)
     old, new = await read(store, job)
-    assert (old.status, old.reason) == (Status.CANCELLED, f"run {new.id} took its place (overlap {policy})")
+    assert (old.status, old.reason) == (Status.CANCELLED, f"run {new.id} replaced this run (overlap {policy})")
     assert [got.fire_time for got in await claim(store)] == [later]
 
 
@@ -182,7 +182,7 @@ async def test_who_takes_the_place_ends_a_retry_that_waits(store: Store, policy:
     (later,) = await due(store, job)
     old, new = await read(store, job)
     assert (old.status, old.attempt) == (Status.CANCELLED, 1)
-    assert old.reason == f"run {new.id} took its place (overlap {policy})"
+    assert old.reason == f"run {new.id} replaced this run (overlap {policy})"
     assert await work_off(store) == [later]
 
 
@@ -219,7 +219,7 @@ async def test_the_newest_that_is_caught_up_takes_the_place_of_who_runs_and_who_
     await store.settle([settlement(got)])
     old, *_ = await read(store, job)
     # Who is cancelled twice keeps the first reason: that run was the first to want its place.
-    assert old.reason.endswith(f"took its place (overlap {policy})")
+    assert old.reason.endswith(f"replaced this run (overlap {policy})")
     assert await work_off(store) == [newest.fire_time]
 
 
@@ -351,8 +351,8 @@ async def test_asking_takes_the_place_of_one_that_is_queued_and_of_those_that_wa
     found = await store.runs([each.id for each in (first, second, third, fourth)])
     assert {found[each.id].status for each in (first, second, third)} == {Status.CANCELLED}
     assert [each.run_id for each in await claim(store)] == [fourth.id]
-    assert found[first.id].reason == f"run {second.id} took its place (overlap {policy})"
-    assert found[third.id].reason == f"run {fourth.id} took its place (overlap {policy})"
+    assert found[first.id].reason == f"run {second.id} replaced this run (overlap {policy})"
+    assert found[third.id].reason == f"run {fourth.id} replaced this run (overlap {policy})"
 
 
 @pytest.mark.parametrize("policy", REPLACING)

@@ -127,7 +127,7 @@ async def scheduled_for_later(scene: Scene) -> str:
     return sent.runs[0].id
 
 
-@first_reason("jitter", "is not over")
+@first_reason("jitter", "is delayed by its jitter")
 async def jittered(scene: Scene) -> str:
     while True:
         sent = one_shot(scene.store.now(), jitter="1h")
@@ -163,7 +163,7 @@ async def behind_a_retrying_one(scene: Scene) -> str:
     return (await scene.live(sent.job.id))[1]
 
 
-@first_reason("overlap", "before it 3 wait")
+@first_reason("overlap", "3 runs wait before this one")
 async def behind_others_that_wait_too(scene: Scene) -> str:
     sent = await scene.recurring(age=55)
     return (await scene.live(sent.job.id))[-1]
@@ -179,7 +179,7 @@ async def takes_the_place_of_another(scene: Scene) -> str:
     return run_id
 
 
-@first_reason("turn", "under the ordering key k it is the turn of run")
+@first_reason("turn", "the ordering key k is held by run")
 async def not_its_turn(scene: Scene) -> str:
     await scene.fire(age=3, ordering_key="k")
     await scene.fire(age=2, ordering_key="k")
@@ -195,7 +195,7 @@ async def the_one_whose_turn_it_is_retries(scene: Scene) -> str:
     return await scene.fire(age=1, ordering_key="k")
 
 
-@first_reason("turn_blocked", "gave up and keeps the turn under the ordering key k (dead: boom)")
+@first_reason("turn_blocked", "failed for good and still holds the ordering key k (dead: boom)")
 async def the_one_whose_turn_it_is_gave_up(scene: Scene) -> str:
     await scene.fire(age=3, ordering_key="k", retry=NEVER)
     (claim,) = await scene.claim()
@@ -203,7 +203,7 @@ async def the_one_whose_turn_it_is_gave_up(scene: Scene) -> str:
     return await scene.fire(age=1, ordering_key="k")
 
 
-@first_reason("concurrency", "the concurrency key db is full: 2 of 2 run")
+@first_reason("concurrency", "the concurrency key db is full: 2 of 2 runs")
 async def its_concurrency_key_is_full(scene: Scene) -> str:
     for _ in range(3):
         await scene.fire(concurrency=Concurrency("db", 2))
@@ -212,14 +212,14 @@ async def its_concurrency_key_is_full(scene: Scene) -> str:
     return run_id
 
 
-@first_reason("concurrency", "is full: 1 of 1 run")
+@first_reason("concurrency", "is full: 1 of 1 runs")
 async def its_key_is_full_and_nobody_has_looked_yet(scene: Scene) -> str:
     await scene.fire(concurrency=Concurrency("db", 1))
     await scene.claim()
     return await scene.fire(concurrency=Concurrency("db", 1))
 
 
-@first_reason("rate_limit", "the rate limit of the key api is spent; the next token comes")
+@first_reason("rate_limit", "the rate limit of the key api is used up; next token:")
 async def its_rate_is_spent(scene: Scene) -> str:
     for _ in range(2):
         run_id = await scene.fire(rate_limit=RateLimit("api", 1, per="1h"))
@@ -234,7 +234,7 @@ async def _trip(scene: Scene) -> None:
         await scene.end(claim, UNWELL, host=host_of(CALL))
 
 
-@first_reason("circuit_open", "the circuit of example.com:443 is open: 5 calls in a row failed")
+@first_reason("circuit_open", "the circuit breaker of example.com:443 is open: 5 calls in a row failed")
 async def its_host_has_a_rest(scene: Scene) -> str:
     await _trip(scene)
     run_id = await scene.fire(task=CALL)
@@ -242,7 +242,7 @@ async def its_host_has_a_rest(scene: Scene) -> str:
     return run_id
 
 
-@first_reason("circuit_probed", "tries whether it is well again")
+@first_reason("circuit_probed", "checks whether the host works again")
 async def its_host_is_probed(scene: Scene) -> str:
     await _trip(scene)
     await scene.fire(age=2, task=CALL)
@@ -257,24 +257,24 @@ async def its_host_is_probed(scene: Scene) -> str:
 # --- runs that wait for a worker ----------------------------------------------------------------------------------
 
 
-@first_reason("no_worker", "no worker is there")
+@first_reason("no_worker", "there is no worker")
 async def nobody_is_there(scene: Scene) -> str:
     await scene.store.end_session("w_1")
     return await scene.fire()
 
 
-@first_reason("no_fitting_worker", "no worker with label gpu: nobody has the label gpu")
+@first_reason("no_fitting_worker", "no worker offers label gpu: no worker has the label gpu")
 async def nobody_has_the_label(scene: Scene) -> str:
     return await scene.fire(runs_on=["gpu"])
 
 
-@first_reason("no_fitting_worker", "no worker with 4 CPU and label gpu")
+@first_reason("no_fitting_worker", "no worker offers 4 CPU and label gpu")
 async def nobody_with_the_label_is_large_enough(scene: Scene) -> str:
     await scene.store.register(worker("w_gpu", labels=["gpu"], cpu=2), LEASE)
     return await scene.fire(runs_on=["gpu"], resources=Resources(cpu=4))
 
 
-@first_reason("no_fitting_worker", "take only runs that ask for a label")
+@first_reason("no_fitting_worker", "can only execute runs that require a label")
 async def everybody_is_dedicated(scene: Scene) -> str:
     await scene.store.end_session("w_1")
     await scene.store.register(worker("w_d", labels=["gpu"], dedicated=True), LEASE)
@@ -301,7 +301,7 @@ async def whoever_fits_is_busy(scene: Scene) -> str:
     return await scene.fire(resources=Resources(cpu=3))
 
 
-@first_reason("ahead", "3 runs are ahead of it by priority: 3 of a higher priority")
+@first_reason("ahead", "3 runs are ahead of this one by priority: 3 of a higher priority")
 async def others_are_more_important(scene: Scene) -> str:
     await scene.fill()
     run_id = await scene.fire(priority="low")
@@ -310,7 +310,7 @@ async def others_are_more_important(scene: Scene) -> str:
     return run_id
 
 
-@first_reason("ahead", "2 runs are ahead of it by priority: 1 of a higher priority and 1 that waited longer")
+@first_reason("ahead", "2 runs are ahead of this one by priority: 1 of a higher priority and 1 that waited longer")
 async def others_waited_longer(scene: Scene) -> str:
     await scene.fill()
     await scene.fire(age=500, priority="low")
@@ -318,7 +318,7 @@ async def others_waited_longer(scene: Scene) -> str:
     return await scene.fire()
 
 
-@first_reason("ahead", "1 run is ahead of it")
+@first_reason("ahead", "1 run is ahead of this one")
 async def others_ask_for_the_same_worker(scene: Scene) -> str:
     await scene.store.register(worker("w_gpu", labels=["gpu"], slots=1, dedicated=True), LEASE)
     for _ in range(5):
@@ -330,7 +330,7 @@ async def others_ask_for_the_same_worker(scene: Scene) -> str:
     return await scene.fire(runs_on=["gpu"])
 
 
-@first_reason("reserved", "worker worker of w_4 is kept free for runs like it")
+@first_reason("reserved", "worker worker of w_4 is reserved for runs like this one")
 async def a_worker_is_kept_free_for_it(scene: Scene) -> str:
     await scene.store.end_session("w_1")
     await scene.store.register(worker("w_4", slots=4), LEASE)
@@ -340,7 +340,7 @@ async def a_worker_is_kept_free_for_it(scene: Scene) -> str:
     return run_id
 
 
-@first_reason("claimable", "worker worker of w_1 has room for it")
+@first_reason("claimable", "worker worker of w_1 has room")
 async def about_to_be_handed_out(scene: Scene) -> str:
     return await scene.fire()
 
@@ -348,14 +348,14 @@ async def about_to_be_handed_out(scene: Scene) -> str:
 # --- runs that a worker has ---------------------------------------------------------------------------------------
 
 
-@first_reason("claimed", "has it and is about to say that it started")
+@first_reason("claimed", "has claimed the run and is about to report its start")
 async def claimed(scene: Scene) -> str:
     run_id = await scene.fire()
     await scene.claim()
     return run_id
 
 
-@first_reason("claimed", "has it already and starts it")
+@first_reason("claimed", "has claimed the run and starts it")
 async def claimed_ahead(scene: Scene) -> str:
     sent = one_shot(scene.store.now(), at=scene.store.now() + MINUTE)
     await scene.store.submit([sent])
@@ -363,7 +363,7 @@ async def claimed_ahead(scene: Scene) -> str:
     return sent.runs[0].id
 
 
-@first_reason("running", "it is running on worker of w_1")
+@first_reason("running", "the run has been executing on worker of w_1")
 async def running(scene: Scene) -> str:
     run_id = await scene.fire()
     (claim,) = await scene.claim()
@@ -371,21 +371,21 @@ async def running(scene: Scene) -> str:
     return run_id
 
 
-@first_reason("cancelling", "it was asked to stop")
+@first_reason("cancelling", "a cancel was requested")
 async def being_cancelled(scene: Scene) -> str:
     run_id = await running(scene)
     await scene.store.request_cancel([run_id])
     return run_id
 
 
-@first_reason("silent", "fell silent")
+@first_reason("silent", "stopped answering")
 async def its_worker_fell_silent(scene: Scene) -> str:
     run_id = await running(scene)
     await scene.tamper("UPDATE workers SET lease_until = 1")
     return run_id
 
 
-@first_reason("silent", "(1 min ago); its worker worker of w_1 has not reported its end")
+@first_reason("silent", "(1 min ago); worker worker of w_1 has not reported the end")
 async def its_worker_does_not_report(scene: Scene) -> str:
     run_id = await scene.fire(timeout="1s", grace="1s")
     (claim,) = await scene.claim()
@@ -397,7 +397,7 @@ async def its_worker_does_not_report(scene: Scene) -> str:
 # --- runs that ended ----------------------------------------------------------------------------------------------
 
 
-@first_reason("succeeded", "it succeeded now on worker of w_1")
+@first_reason("succeeded", "the run succeeded now on worker of w_1")
 async def succeeded(scene: Scene) -> str:
     run_id = await scene.fire()
     (claim,) = await scene.claim()
@@ -405,7 +405,7 @@ async def succeeded(scene: Scene) -> str:
     return run_id
 
 
-@first_reason("late", "it started 1 min late: 1 min in the queue for a worker")
+@first_reason("late", "the run started 1 min late: 1 min in the queue for a worker")
 async def late_in_the_queue(scene: Scene) -> str:
     run_id = await scene.fire(age=60)
     (claim,) = await scene.claim()
@@ -414,7 +414,7 @@ async def late_in_the_queue(scene: Scene) -> str:
     return run_id
 
 
-@first_reason("late", "held back by an earlier run, its turn or a limit")
+@first_reason("late", "blocked by an earlier run, the ordering key or a limit")
 async def late_because_of_a_limit(scene: Scene) -> str:
     for age in (61, 60):
         run_id = await scene.fire(age=age, concurrency=Concurrency("db", 1))
@@ -427,7 +427,7 @@ async def late_because_of_a_limit(scene: Scene) -> str:
     return run_id
 
 
-@first_reason("caught_up", "it was caught up")
+@first_reason("caught_up", "and was caught up")
 async def caught_up(scene: Scene) -> str:
     sent = await scene.recurring(age=25, catch_up="last")
     (claim,) = await scene.claim()
@@ -450,7 +450,7 @@ async def too_late_to_start(scene: Scene) -> str:
     return run_id
 
 
-@first_reason("skipped", "a later fire took its place")
+@first_reason("skipped", "a later fire replaced this run")
 async def replaced_while_it_waited(scene: Scene) -> str:
     sent = await scene.recurring(age=35, overlap="cancel_previous")
     return await scene.only(sent.job.id, "skipped")
@@ -462,14 +462,14 @@ async def missed(scene: Scene) -> str:
     return await scene.only(sent.job.id, "skipped")
 
 
-@first_reason("cancelled", "it was cancelled now.")
+@first_reason("cancelled", "the run was cancelled now.")
 async def cancelled(scene: Scene) -> str:
     run_id = await scene.fire()
     await scene.store.request_cancel([run_id])
     return run_id
 
 
-@first_reason("cancelled", "took its place (overlap terminate_previous)")
+@first_reason("cancelled", "replaced this run (overlap terminate_previous)")
 async def cancelled_for_a_later_fire(scene: Scene) -> str:
     job_id = await scene.submit(schedule=Interval(expression="1h"), overlap="terminate_previous")
     run_id, _ = await run_now(scene.context, TENANT, job_id)
@@ -479,7 +479,7 @@ async def cancelled_for_a_later_fire(scene: Scene) -> str:
     return run_id
 
 
-@first_reason("dead", "all its attempts failed (2); the last: boom")
+@first_reason("dead", "all attempts failed (2); the last one: boom")
 async def dead(scene: Scene) -> str:
     run_id = await scene.fire(retry=Retry(max_retries=1, backoff="fixed", base="0s"))
     for _ in range(2):
@@ -488,7 +488,7 @@ async def dead(scene: Scene) -> str:
     return run_id
 
 
-@first_reason("failed", "another try would not help: boom")
+@first_reason("failed", "excludes a retry of this failure: boom")
 async def not_worth_another_try(scene: Scene) -> str:
     run_id = await scene.fire(retry=Retry(non_retryable=NonRetryable(exit_codes=[1])))
     (claim,) = await scene.claim()
@@ -496,7 +496,7 @@ async def not_worth_another_try(scene: Scene) -> str:
     return run_id
 
 
-@first_reason("at_most_once", "its worker fell silent; it may or may not have done its work")
+@first_reason("at_most_once", "the worker stopped answering; the attempt may or may not have done its work")
 async def delivered_at_most_once(scene: Scene) -> str:
     run_id = await scene.fire(delivery="at_most_once")
     (claim,) = await scene.claim()
@@ -528,12 +528,12 @@ async def cancelled_job(scene: Scene) -> str:
     return job_id
 
 
-@first_reason("not_due", "it fires next")
+@first_reason("not_due", "next fire:")
 async def not_due_yet(scene: Scene) -> str:
     return await scene.submit(schedule=Interval(expression="1h"))
 
 
-@first_reason("not_begun", "its schedule begins")
+@first_reason("not_begun", "the schedule begins")
 async def not_begun(scene: Scene) -> str:
     starts = instant.render(scene.store.now() + 2 * HOUR)
     return await scene.submit(schedule=Interval(expression="1h"), start_at=starts)
@@ -548,7 +548,7 @@ async def its_schedule_ended(scene: Scene) -> str:
     return sent.job.id
 
 
-@first_reason("exhausted", "it has fired 1 time, as often as maxRuns allows")
+@first_reason("exhausted", "the job has fired 1 time, which is its maxRuns")
 async def fired_as_often_as_it_may(scene: Scene) -> str:
     sent = await scene.recurring(max_runs=1, catch_up="last")
     (claim,) = await scene.claim()
@@ -556,7 +556,7 @@ async def fired_as_often_as_it_may(scene: Scene) -> str:
     return sent.job.id
 
 
-@first_reason("completed", "nothing is left to fire")
+@first_reason("completed", "has no further fire")
 async def complete(scene: Scene) -> str:
     job_id = await scene.submit()
     (claim,) = await scene.claim()
@@ -647,7 +647,7 @@ async def test_counting_who_is_ahead_ends_at_a_bound(
     now = store.now()
     await store.submit([one_shot(now, at=now - 5 * SECOND) for _ in range(30)])
     reasons = await reasons_of(scene, await scene.fire())
-    assert "More than 20 runs are ahead of it" in reasons[0].text
+    assert "More than 20 runs are ahead of this one" in reasons[0].text
 
 
 async def test_a_job_tells_its_newest_exceptions(store: Store, tamper: Tamper) -> None:

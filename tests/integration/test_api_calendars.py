@@ -110,7 +110,7 @@ async def test_a_preview_marks_what_is_excluded(api: Api) -> None:
         "at": "2037-12-26T23:00:00Z",
         "local": "2037-12-27T00:00:00+01:00",
         "mark": "next_open",
-        "note": "once for what was excluded by calendar 'holidays': 2037-12-25",
+        "note": "once for all fires that were excluded by calendar 'holidays': 2037-12-25",
     }
     dense = {**asked, "schedule": {"type": "interval", "expression": "1s"}, "after": "2037-12-24T22:59:58Z", "count": 6}
     fires = (await api("POST", "/v1/schedules:preview", json=dense)).json()["fires"]
@@ -122,7 +122,7 @@ async def test_a_preview_marks_what_is_excluded(api: Api) -> None:
         ("23:00:00Z", None),
         ("23:00:01Z", None),
     ]
-    assert fires[3]["note"].endswith(", and so are others until 2037-12-26T23:00:00Z")
+    assert fires[3]["note"].endswith("; more fires are excluded until 2037-12-26T23:00:00Z")
 
 
 async def test_a_job_tells_what_is_excluded_and_why(api: Api) -> None:

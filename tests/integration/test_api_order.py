@@ -73,7 +73,7 @@ async def test_a_run_that_was_asked_to_make_way_says_for_whom(api: Api, worker: 
     second = (await api("POST", f"/v1/jobs/{job['jobId']}/run")).json()
     run = await api.get(f"/v1/runs/{first['runId']}")
     assert run["status"] == "running"
-    assert run["cancelReason"] == f"run {second['runId']} took its place (overlap cancel_previous)"
+    assert run["cancelReason"] == f"run {second['runId']} replaced this run (overlap cancel_previous)"
 
 
 async def test_workers_tell_what_is_in_use(api: Api, worker: FakeWorker) -> None:

@@ -80,7 +80,7 @@ async def test_other_types_and_spellings(api: Api) -> None:
     date = await preview(api, schedule={"type": "DATE", "expression": "2020-01-01T00:00:00+02:00"})
     assert date["description"] == "Once, on 1 January 2020 at 00:00 UTC+02:00"
     assert date["fires"] == [{"at": "2019-12-31T22:00:00Z", "local": "2019-12-31T22:00:00+00:00"}]
-    assert date["warnings"] == ["this time is past: the job runs as soon as it is accepted"]
+    assert date["warnings"] == ["this time is in the past: the job runs as soon as it is accepted"]
     assert (await preview(api, schedule={"type": "immediate"}))["description"].startswith("Once")
     assert (await preview(api, schedule={"type": "Cron", "expression": "@daily"}, after=None))["warnings"] == []
 
@@ -97,20 +97,20 @@ async def test_the_name_chooses_the_slot_that_the_job_will_have(api: Api) -> Non
     job = await api.create(name="etl", schedule=schedule)
     named = await preview(api, schedule=schedule, name="etl", count=1)
     assert named["fires"][0]["at"] == job["nextFireAt"]
-    assert named["description"].endswith("(the slot H gives this job)")
+    assert named["description"].endswith("(the slot that H gives this job)")
     assert named["warnings"] == []
     elsewhere = await api("POST", PATH, OTHER, json={"schedule": schedule, "name": "etl", "count": 1})
     assert elsewhere.json()["fires"] != named["fires"]
     nameless = await preview(api, schedule=schedule)
-    assert nameless["warnings"][0].startswith("H gives every job a slot of its own")
+    assert nameless["warnings"][0].startswith("H derives the slot of a job from its name")
 
 
 async def test_a_thousand_rare_fires(api: Api) -> None:
     leap = await preview(api, expression="0 0 29 2 *", timezone="Europe/Berlin", count=1000, after=SPRING)
     assert len(leap["fires"]) == 1000
-    assert "29 February comes in leap years only" in leap["warnings"]
+    assert "29 February exists in leap years only" in leap["warnings"]
     end = await preview(api, expression="0 0 * * *", count=1000, after="9999-12-28T00:00:00Z")
-    assert end["warnings"] == ["it fires only 1 time before the year 9999 ends"]
+    assert end["warnings"] == ["the schedule fires only 1 time before the end of the year 9999"]
 
 
 @pytest.mark.parametrize(

@@ -75,9 +75,9 @@ async def test_why_tells_of_an_archived_run_what_its_record_says(api: Api, objec
     why = await api.get(f"/v1/runs/{told['runId']}/why")
     assert why["status"] == "succeeded"
     assert [reason["code"] for reason in why["reasons"]] == ["succeeded", "archived"]
-    assert "It succeeded" in why["answer"]
+    assert "The run succeeded" in why["answer"]
     day = told["createdAt"][:10]
-    assert f"the archive, with the runs that were made on {day}" in why["reasons"][1]["text"]
+    assert f"like all runs that were created on {day}" in why["reasons"][1]["text"]
 
 
 async def test_an_archived_run_is_run_once_more_as_long_as_its_job_is_there(api: Api, objects: Bucket) -> None:

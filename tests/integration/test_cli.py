@@ -296,15 +296,13 @@ def test_the_examples_about_order_run() -> None:
 def test_why_answers_in_one_sentence_and_says_what_to_do() -> None:
     job_id = run("jobs", "create", "trained", "--shell", "x", "--runs-on", "gpu").strip()
     lines = run("why", "trained").splitlines()
-    answer = "No worker with label gpu: nobody has the label gpu."
+    answer = "No worker offers label gpu: no worker has the label gpu."
     assert lines[:2] == [answer, "CODE\tREASON\tUNBLOCKS\tSINCE\tUNTIL\tRUN"]
-    assert lines[2].startswith(
-        f"no_fitting_worker\t{answer}\tStart a worker that offers it: timeball worker --label gpu"
-    )
+    assert lines[2].startswith(f"no_fitting_worker\t{answer}\tStart a worker that does: timeball worker --label gpu")
     run_id = run_json("why", job_id)["run"]["runId"]
     assert run_json("why", run_id)["reasons"][0]["code"] == "no_fitting_worker"
     for_people = run("why", run_id, "-o", "table")
-    assert for_people.startswith(f"Run {run_id} of trained is queued.\n\n{answer}\n  → Start a worker that offers it")
+    assert for_people.startswith(f"Run {run_id} of trained is queued.\n\n{answer}\n  → Start a worker that does")
     assert f"This is about run {run_id}, which is queued." in run("why", "trained", "-o", "table")
     run("why", "nothing-of-this-name", code=4)
 
@@ -313,14 +311,14 @@ def test_why_answers_in_one_sentence_and_says_what_to_do() -> None:
 def test_clients_ask_why(live: LiveServer, kind: str) -> None:
     with either(kind) as client:
         job = client.create_job("unrunnable", shell="x", runs_on=["mars"])
-        assert "nobody has the label mars" in job.warnings[0]
+        assert "no worker has the label mars" in job.warnings[0]
         why = client.why_job(job.job_id)
         assert why.run is not None
         assert client.why_run(why.run.run_id).reasons == why.run.reasons
-        assert why.answer == why.run.answer == "No worker with label mars: nobody has the label mars."
+        assert why.answer == why.run.answer == "No worker offers label mars: no worker has the label mars."
 
 
 def test_creating_a_job_that_nobody_can_run_warns_on_stderr() -> None:
     result = CliRunner().invoke(timeball, ["jobs", "create", "--shell", "x", "--runs-on", "venus"])
-    assert result.stderr.startswith("Warning: No worker with label venus")
+    assert result.stderr.startswith("Warning: No worker offers label venus")
     assert result.stdout.startswith("j_")

@@ -23,7 +23,7 @@ def test_a_worker_gets_no_run_of_a_kind_that_it_does_not_take(tmp_path: Path) ->
             run = api.call("GET", f"/v1/jobs/{job}/runs")["items"][0]
             assert run["attempt"] == 0
             reasons = api.call("GET", f"/v1/runs/{run['runId']}/why")["reasons"]
-            assert "No worker takes shell jobs" in " ".join(reason["text"] for reason in reasons)
+            assert "No worker accepts shell jobs" in " ".join(reason["text"] for reason in reasons)
         with start_worker(tmp_path, api, name="any"):
             for job in shells:
                 assert until(lambda job=job: worker_of(api.run_of(job)), "the shell job to run") == "any"

@@ -36,7 +36,7 @@ async def test_a_run_tells_what_it_waits_for_and_how_it_ended(api: Api) -> None:
     run_id = await run_of(api, job)
     waiting = await api.get(f"/v1/runs/{run_id}/why")
     assert waiting["reasons"][0]["code"] == "no_worker"
-    assert waiting["answer"] == waiting["reasons"][0]["text"] == "No worker is there to run it."
+    assert waiting["answer"] == waiting["reasons"][0]["text"] == "There is no worker."
     assert (waiting["status"], waiting["jobName"], waiting["lateness"]) == ("queued", "etl", None)
     worker = FakeWorker(api)
     await worker.hello()
@@ -44,7 +44,7 @@ async def test_a_run_tells_what_it_waits_for_and_how_it_ended(api: Api) -> None:
     blocked = await run_of(api, await api.create(concurrency={"key": "db", "limit": 1}))
     reason = (await api.get(f"/v1/runs/{blocked}/why"))["reasons"][0]
     assert (reason["code"], reason["runId"]) == ("concurrency", run_id)
-    assert reason["unblocks"] == "The end of one of them, or a higher limit."
+    assert reason["unblocks"] == "The end of one of these runs, or a higher limit."
     await worker.succeed(assigned)
     ended = await api.get(f"/v1/runs/{run_id}/why")
     assert ended["reasons"][-1]["code"] == "succeeded"
@@ -65,11 +65,11 @@ async def test_a_job_tells_its_state_its_run_and_its_exceptions(api: Api) -> Non
     await api("POST", f"/v1/jobs/{job['jobId']}/pause", json={"reason": "holiday"})
     paused = await api.get(f"/v1/jobs/{job['jobId']}/why")
     assert paused["answer"] == "The job is paused: holiday."
-    assert paused["reasons"][0]["unblocks"] == f"Resume it: timeball jobs resume {job['jobId']}."
+    assert paused["reasons"][0]["unblocks"] == f"Resume the job: timeball jobs resume {job['jobId']}."
     past = "2020-01-01T00:00:00Z"
     late = await api.create(schedule={"type": "date", "expression": past}, **GPU)
     told = await api.get(f"/v1/jobs/{late['jobId']}/why")
-    assert told["answer"] == told["run"]["answer"] == "No worker with 4 CPU and label gpu: there is no worker at all."
+    assert told["answer"] == told["run"]["answer"] == "No worker offers 4 CPU and label gpu: there is no worker."
     run_id = told["run"]["runId"]
     await api("POST", f"/v1/runs/{run_id}/cancel")
     (exception,) = (await api.get(f"/v1/jobs/{late['jobId']}/why"))["exceptions"]
@@ -89,7 +89,7 @@ async def test_what_is_not_there_or_somebody_elses_has_no_why(api: Api) -> None:
 async def test_a_job_that_nobody_can_run_is_accepted_with_a_warning(api: Api) -> None:
     created = await api.create(**GPU)
     (warning,) = created["warnings"]
-    assert warning.startswith("No worker with 4 CPU and label gpu: there is no worker at all.")
+    assert warning.startswith("No worker offers 4 CPU and label gpu: there is no worker.")
     assert "timeball worker --cpu 4 --label gpu" in warning
     again = await api("PATCH", f"/v1/jobs/{created['jobId']}", json={**created, "name": "other"})
     assert again.json()["warnings"] == created["warnings"]
@@ -134,7 +134,7 @@ async def test_the_ledger_adds_up_whatever_becomes_of_the_fires(world: World) ->
     for row in rows:
         assert row.reason or row.verdict in ("on_time", "late", "caught_up", "open"), row
     assert {row.verdict for row in rows} >= {"on_time", "missed", "skipped"}
-    assert {row.reason for row in rows} >= {"a later fire took its place"}
+    assert {row.reason for row in rows} >= {"a later fire replaced this run"}
     world.time += 7 * SECOND
     await world.store.expire(100)
     late = [row for row in await world.runs(hasty) if row.verdict == "skipped"]

@@ -490,7 +490,7 @@ def _overlap(checker: Checker) -> None:
 
 
 def _life_ends(checker: Checker, run: Run | None, run_id: str, attempts: list[Witness], now: Micros) -> Micros:
-    if run is not None and run.finished_at is not None and "took its place" in run.reason:
+    if run is not None and run.finished_at is not None and "replaced this run" in run.reason:
         return max(run.finished_at, *(witness.end or now for witness in attempts))
     ended = checker.auditor.ended.get(run_id)
     if ended is not None:

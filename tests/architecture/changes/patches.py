@@ -153,7 +153,7 @@ LIVE_STATE: Patch = {
     "domain/diagnosis/reasons.py": (Behind('NOT_DUE = "not_due"', '    SHELVED = "shelved"\n'),),
     "domain/diagnosis/run_text.py": (
         Behind(
-            "its first tasks are about to begin",
+            "its first tasks are about to start",
             "\n\ndef shelved() -> Reason:\n"
             '    return Reason(code=Code.SHELVED, text="A person shelved it.", unblocks="Take it back.")\n',
         ),

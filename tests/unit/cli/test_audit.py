@@ -78,9 +78,9 @@ def test_every_verdict_has_its_place_in_the_sum(tmp_path: Path, monkeypatch: pyt
     items = [
         entry("caught_up", runId="r_1", lateMs=60_000.0, lateness={"schedulerMs": 60_000.0, "totalMs": 60_000.0}),
         entry("skipped", runId="r_2", reason="it did not start within its start deadline"),
-        entry("skipped", runId="r_3", reason="a later fire took its place"),
+        entry("skipped", runId="r_3", reason="a later fire replaced this run"),
         entry("missed", count=3, reason="not running at the time, and catchUp is none"),
-        entry("cancelled", runId="r_4", reason="run r_5 took its place (overlap cancel_previous)"),
+        entry("cancelled", runId="r_4", reason="run r_5 replaced this run (overlap cancel_previous)"),
         entry("open", runId="r_5"),
     ]
     counts = {"open": 1, "cancelled": 1, "missed": 3, "skipped": 2, "caught_up": 1, "on_time": 2}
@@ -88,9 +88,9 @@ def test_every_verdict_has_its_place_in_the_sum(tmp_path: Path, monkeypatch: pyt
     first, _, *exceptions = result.stdout.splitlines()
     assert first == (
         "10 due = 2 on time + 1 caught up"
-        " + 2 skipped (it did not start within its start deadline; a later fire took its place)"
+        " + 2 skipped (it did not start within its start deadline; a later fire replaced this run)"
         " + 3 missed (not running at the time, and catchUp is none)"
-        " + 1 cancelled (run r_5 took its place (overlap cancel_previous)) + 1 open"
+        " + 1 cancelled (run r_5 replaced this run (overlap cancel_previous)) + 1 open"
     )
     assert len(exceptions) == len(items)
     assert "caught_up\t60000 ms\tscheduler 60000 ms\tr_1" in exceptions[0]

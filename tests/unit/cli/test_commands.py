@@ -201,12 +201,12 @@ def test_a_blocked_run_says_what_it_waits_for(server: StubServer, run: Timeball)
 
 
 def test_a_run_that_is_being_cancelled_says_why(server: StubServer, run: Timeball) -> None:
-    asked = {"cancelRequestedAt": "2026-03-01T02:00:02Z", "cancelReason": "run r_2 took its place"}
+    asked = {"cancelRequestedAt": "2026-03-01T02:00:02Z", "cancelReason": "run r_2 replaced this run"}
     stopping = {**RUN, **asked, "status": "running", "endTime": None}
     server.on("GET", "/v1/runs", {"items": [stopping]})
     server.on("GET", f"/v1/runs/{RUN_ID}", stopping)
-    assert run("runs", "list").stdout.endswith("\tbeing cancelled: run r_2 took its place\n")
-    assert "because\trun r_2 took its place\n" in run("runs", "show", RUN_ID).stdout
+    assert run("runs", "list").stdout.endswith("\tbeing cancelled: run r_2 replaced this run\n")
+    assert "because\trun r_2 replaced this run\n" in run("runs", "show", RUN_ID).stdout
 
 
 def test_a_pause_ends_at_a_time_or_after_a_while(server: StubServer, run: Timeball) -> None:

@@ -109,9 +109,9 @@ def test_next_as_json() -> None:
 
 def test_next_needs_a_name_to_know_the_slot_of_h() -> None:
     named = run("next", "H 3 * * *", "--name", "etl")
-    assert named.stdout.splitlines()[0].endswith("(the slot H gives this job)")
+    assert named.stdout.splitlines()[0].endswith("(the slot that H gives this job)")
     assert named.stderr == ""
-    assert "without a name this is only an example" in run("next", "H 3 * * *").stderr
+    assert "without a name the slot shown here is only an example" in run("next", "H 3 * * *").stderr
 
 
 def test_next_refuses_with_the_reason() -> None:

@@ -8,7 +8,7 @@ from tests.support.builders import job, spec
 from tests.unit.domain.run.test_lateness import run
 from timeball.domain.diagnosis import why, worker_match
 from timeball.domain.diagnosis.reasons import Code
-from timeball.domain.diagnosis.snapshot import CalledHost, DiagnosisSnapshot, Permits, RunsAhead, Standing, Tokens, Turn
+from timeball.domain.diagnosis.snapshot import RunsAhead, DiagnosisSnapshot, Permits, Standing, CalledHost, Tokens, Turn
 from timeball.domain.diagnosis.worker_match import WorkerOffer
 from timeball.domain.dispatch.limits import TokenBucket
 from timeball.domain.dispatch.overlap import Overlap
@@ -118,39 +118,39 @@ def test_what_an_overlap_will_come_to_is_told_beforehand(policy: Overlap) -> Non
     late, overlap = why.of_run(facts(future, rules={"overlap": policy}, rival=BUSY_RIVAL))
     assert (late.code, overlap.code) == ("not_due", "overlap")
     assert ("skipped" in overlap.text) == (policy is Overlap.SKIP)
-    assert ("stopped for this one" in overlap.text) == policy.endswith("_previous")
+    assert ("it is stopped and this run replaces it" in overlap.text) == policy.endswith("_previous")
 
 
 def test_the_bound_of_aging_is_told() -> None:
     (ahead, _) = why.of_run(facts(waiting(), ahead=RunsAhead(312), priority=5))
-    assert ahead.text.startswith("312 runs are ahead of it by priority: 312 of a higher priority")
+    assert ahead.text.startswith("312 runs are ahead of this one by priority: 312 of a higher priority")
     assert ahead.until == NOW - SECOND + 4 * MINUTE
     (old, _) = why.of_run(facts(waiting(eligible_at=NOW - HOUR), ahead=RunsAhead(1), priority=5))
-    assert old.text.endswith("nothing that comes later overtakes it any more.")
+    assert old.text.endswith("no new run overtakes it any more.")
     (many, _) = why.of_run(facts(waiting(), ahead=RunsAhead(10_001), priority=5))
-    assert many.text.startswith("More than 10,000 runs are ahead of it;")
+    assert many.text.startswith("More than 10,000 runs are ahead of this one;")
 
 
 @pytest.mark.parametrize(
     ("asked", "workers", "code", "words"),
     [
-        (need(None, []), [], "no_worker", "No worker is there"),
-        (need(None, ["gpu"]), [], "no_fitting_worker", "No worker with label gpu: there is no worker at all."),
-        (need(None, ["a", "b"]), [hand()], "no_fitting_worker", "nobody has the labels a and b"),
+        (need(None, []), [], "no_worker", "There is no worker"),
+        (need(None, ["gpu"]), [], "no_fitting_worker", "No worker offers label gpu: there is no worker."),
+        (need(None, ["a", "b"]), [hand()], "no_fitting_worker", "no worker has the labels a and b"),
         (
             need(None, ["a", "b"]),
             [hand(labels=frozenset("a")), hand(labels=frozenset("b"))],
             "no_fitting_worker",
-            "nobody has all of these labels at once",
+            "no worker has all of these labels",
         ),
         (
             need(Resources(cpu=4, memory_mb=512), ["gpu"]),
             [hand(labels=frozenset(["gpu"]), cpu=2000, memory=256)],
             "no_fitting_worker",
-            "4 CPU, 512 MiB and label gpu: the largest offers of those with the labels are 2 slots, 2 CPU and 256 MiB.",
+            "label gpu: the largest offers of the workers with these labels are 2 slots, 2 CPU and 256 MiB.",
         ),
         (need(Resources(slots=3), []), [hand(slots=2)], "no_fitting_worker", "of 1 worker are 2 slots"),
-        (need(None, []), [hand(dedicated=True)], "no_fitting_worker", "take only runs that ask for a label"),
+        (need(None, []), [hand(dedicated=True)], "no_fitting_worker", "can only execute runs that require a label"),
     ],
 )
 def test_what_nobody_offers(asked: Any, workers: list[WorkerOffer], code: str, words: str) -> None:
@@ -166,14 +166,14 @@ def test_the_kinds_that_workers_take_are_told() -> None:
     assert reason is not None
     assert (reason.code, reason.text) == (
         "no_fitting_worker",
-        "No worker takes shell jobs: 2 workers take only other kinds.",
+        "No worker accepts shell jobs (2 workers with other kinds only).",
     )
     assert "--kinds shell" in reason.unblocks
     assert worker_match.lacking(need(None, []), None, [web], "http") is None
     assert worker_match.lacking(need(None, []), None, [web, hand()], "shell") is None
     lacking = worker_match.lacking(need(None, ["gpu"]), None, [web], "http")
     assert lacking is not None
-    assert lacking.text == "No worker with label gpu: nobody has the label gpu."
+    assert lacking.text == "No worker offers label gpu: no worker has the label gpu."
 
 
 def test_whoever_could_run_it_were_he_idle_is_enough() -> None:
@@ -186,15 +186,15 @@ def test_whoever_could_run_it_were_he_idle_is_enough() -> None:
 @pytest.mark.parametrize(
     ("fields", "rules", "expected", "words"),
     [
-        ({"finished_at": 5_000_000}, {}, ["succeeded"], "It succeeded"),
+        ({"finished_at": 5_000_000}, {}, ["succeeded"], "The run succeeded"),
         ({"started_at": 10 * SECOND, "claimed_at": 10 * SECOND}, {}, ["late", "succeeded"], "9 s in the queue"),
-        ({"status": Status.DEAD, "failure": BOOM, "attempt": 4}, {}, ["dead"], "failed (4); the last: boom"),
+        ({"status": Status.DEAD, "failure": BOOM, "attempt": 4}, {}, ["dead"], "failed (4); the last one: boom"),
         ({"status": Status.DEAD, "failure": BOOM, "retried_as": "r_2"}, {}, ["dead"], "was retried as run r_2"),
         ({"status": Status.DEAD, "failure": BOOM, "discarded_at": 1}, {}, ["dead"], "it was discarded"),
-        ({"status": Status.FAILED, "failure": BOOM}, {}, ["failed"], "would not help: boom"),
-        ({"status": Status.FAILED, "failure": BOOM}, {"delivery": "at_most_once"}, ["at_most_once"], "at most once"),
+        ({"status": Status.FAILED, "failure": BOOM}, {}, ["failed"], "excludes a retry of this failure: boom"),
+        ({"status": Status.FAILED, "failure": BOOM}, {"delivery": "at_most_once"}, ["at_most_once"], "at_most_once"),
         ({"status": Status.CANCELLED, "reason": "x"}, {}, ["cancelled"], ": x."),
-        ({"status": Status.SKIPPED, "verdict": "skipped", "reason": "x"}, {}, ["skipped"], "It was skipped: x."),
+        ({"status": Status.SKIPPED, "verdict": "skipped", "reason": "x"}, {}, ["skipped"], "The run was skipped: x."),
         (
             {"status": Status.SKIPPED, "verdict": Verdict.MISSED, "fires": 3, "reason": "x"},
             {},
@@ -212,7 +212,7 @@ def test_how_a_run_ended(fields: Any, rules: Any, expected: list[str], words: st
 def test_a_task_that_failed_is_retried_with_its_workflow_run() -> None:
     failed = run(status=Status.FAILED, failure=BOOM, origin=Origin.TASK)
     (reason,) = why.of_run(facts(failed, part_of="r_whole", now=20 * SECOND))
-    assert reason.text == "It failed: boom."
+    assert reason.text == "The run failed: boom."
     assert "timeball workflows retry r_whole" in reason.unblocks
 
 
@@ -220,7 +220,7 @@ def test_a_workflow_run_that_failed_is_retried_from_its_tasks() -> None:
     tasks = Workflow([WorkflowTask(name="a", task=Shell(command="true"))])
     failed = run(status=Status.FAILED, failure=BOOM)
     (reason,) = why.of_run(facts(failed, rules={"task": tasks}, now=20 * SECOND))
-    assert (reason.text, f"timeball workflows retry {failed.id}" in reason.unblocks) == ("It failed: boom.", True)
+    assert (reason.text, f"timeball workflows retry {failed.id}" in reason.unblocks) == ("The run failed: boom.", True)
 
 
 def test_a_run_of_a_backfill_is_not_late() -> None:
@@ -241,13 +241,13 @@ def test_a_job_whose_schedule_is_over_says_why() -> None:
     spent = standing(rules={"schedule": every, "max_runs": 2}, state={"fired": 2})
     assert [reason.code for reason in why.of_job(spent)] == ["exhausted"]
     assert [reason.code for reason in why.of_job(standing())] == ["completed"]
-    assert "after the run that it has" in why.of_job(standing(alive=1))[0].text
+    assert "after its current run" in why.of_job(standing(alive=1))[0].text
 
 
 def test_attempts_are_counted_as_the_policy_has_them() -> None:
     retried = waiting(attempt=2, eligible_at=NOW + 12 * SECOND, failure=BOOM)
     (reason,) = why.of_run(facts(retried, rules={"retry": Retry(max_retries=4)}))
-    assert reason.text == "Its retry is due in 12 s; attempt 2 of 5 failed: boom."
+    assert reason.text == "The retry is due in 12 s; attempt 2 of 5 failed: boom."
     assert reason.until == NOW + 12 * SECOND
 
 
@@ -256,6 +256,6 @@ def test_a_wait_that_the_cap_cut_is_named() -> None:
     busy = Failure(kind="http", message="503", status=503, retry_after=2 * 3600 * SECOND)
     retried = waiting(attempt=1, eligible_at=NOW + 30 * SECOND, failure=busy)
     (reason,) = why.of_run(facts(retried, rules={"retry": Retry(cap="30s")}))
-    assert reason.text.endswith("attempt 1 of 4 failed: 503. The target asked to wait 2 h; the cap is 30 s.")
+    assert reason.text.endswith("attempt 1 of 4 failed: 503. The target requested a delay of 2 h; the cap is 30 s.")
     (reason,) = why.of_run(facts(retried, rules={"retry": Retry(cap="2h")}))
     assert reason.text.endswith("failed: 503.")

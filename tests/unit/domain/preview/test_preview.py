@@ -98,22 +98,22 @@ def test_one_shots_have_one_fire_however_many_are_asked_for() -> None:
     assert [instant.render(fire.at) for fire in ahead.fires] == ["2026-07-01T00:00:00Z"]
     assert ahead.warnings == ()
     past = look(Date("2020-01-01T00:00:00Z"))
-    assert past.warnings == ("this time is past: the job runs as soon as it is accepted",)
+    assert past.warnings == ("this time is in the past: the job runs as soon as it is accepted",)
 
 
 def test_an_interval_is_a_grid_from_now() -> None:
     found = look(Interval("90m"), "2026-06-01T00:10:00.5Z", 2)
     assert [instant.render(fire.at) for fire in found.fires] == ["2026-06-01T01:40:00.500Z", "2026-06-01T03:10:00.500Z"]
-    assert look(Interval(1)).warnings == ("once a second is as often as a schedule can fire",)
+    assert look(Interval(1)).warnings == ("once a second is the highest frequency at which a schedule can fire",)
     assert look(Interval("400d")).warnings == ("the first fire is more than a year away, at 2027-07-06T00:00:00Z",)
 
 
 def test_h_needs_a_name() -> None:
     named = look(CronSchedule("H 3 * * *"), spread="default/etl")
     assert named.warnings == ()
-    assert named.description == f"At {named.fires[0].local:%H:%M} every day (the slot H gives this job)"
+    assert named.description == f"At {named.fires[0].local:%H:%M} every day (the slot that H gives this job)"
     [warning] = look(CronSchedule("H 3 * * *")).warnings
-    assert warning == "H gives every job a slot of its own, by its name; without a name this is only an example"
+    assert warning == "H derives the slot of a job from its name; without a name the slot shown here is only an example"
 
 
 # --- warnings -----------------------------------------------------------------------------------------------------
@@ -133,26 +133,29 @@ def test_usual_schedules_give_no_warning(expression: str) -> None:
 @pytest.mark.parametrize(
     ("expression", "warning"),
     [
-        ("0 0 13 * FRI", "both day fields are restricted: a day that matches either of them is enough"),
-        ("0 0 1-31 * FRI", "day of month '1-31' is every day, and to match one of the day fields is enough"),
-        ("0 0 13 * 0-6", "day of week '0-6' is every day"),
-        ("0 0 */2 * MON", "day of month '*/2' begins with *, so a day has to match both day fields"),
-        ("0 0 13 * */5", "day of week '*/5' begins with *, so a day has to match both day fields"),
-        ("*/7 * * * *", "minute '*/7' starts anew every hour: its last step is 4 minutes, not 7"),
-        ("*/50 * * * *", "minute '*/50' starts anew every hour: its last step is 10 minutes, not 50"),
+        ("0 0 13 * FRI", "both day fields are restricted: a day fires if it matches either of them"),
+        ("0 0 1-31 * FRI", "day of month '1-31' matches every day, and one matching day field is enough"),
+        ("0 0 13 * 0-6", "day of week '0-6' matches every day"),
+        ("0 0 */2 * MON", "day of month '*/2' begins with *, so a day must match both day fields"),
+        ("0 0 13 * */5", "day of week '*/5' begins with *, so a day must match both day fields"),
+        ("*/7 * * * *", "minute '*/7' restarts every hour: its last step is 4 minutes, not 7"),
+        ("*/50 * * * *", "minute '*/50' restarts every hour: its last step is 10 minutes, not 50"),
         ("3/7 * * * *", "its last step is 4 minutes, not 7"),
-        ("*/25 * * * * *", "second '*/25' starts anew every minute: its last step is 10 seconds, not 25"),
-        ("0 */5 * * *", "hour '*/5' starts anew every day: its last step is 4 hours, not 5"),
-        ("0 0 */3 * *", "day of month '*/3' starts anew every month: its last step may be shorter than 3 days"),
-        ("0 0 1 */5 *", "month '*/5' starts anew every year: its last step is 2 months, not 5"),
-        ("0 0 * * */2", "day of week '*/2' starts anew every week: its last step is 1 day, not 2"),
-        ("* * * * * *", "once a second is as often as a schedule can fire"),
-        ("* 0 2 * * *", "the first of six fields is the second: it fires 60 times in each minute that matches"),
-        ("* 2 * * *", "every minute of the hour matches: it fires 60 times in it; with a number such as 0, once"),
-        ("0 0 31 * *", "months without a 31st are passed over; L is the last day of every month"),
-        ("0 0 29-31 * *", "months without a 29th are passed over"),
-        ("0 0 31W * *", "months without a 31st are passed over"),
-        ("0 0 29 2 *", "29 February comes in leap years only"),
+        ("*/25 * * * * *", "second '*/25' restarts every minute: its last step is 10 seconds, not 25"),
+        ("0 */5 * * *", "hour '*/5' restarts every day: its last step is 4 hours, not 5"),
+        ("0 0 */3 * *", "day of month '*/3' restarts every month: its last step may be shorter than 3 days"),
+        ("0 0 1 */5 *", "month '*/5' restarts every year: its last step is 2 months, not 5"),
+        ("0 0 * * */2", "day of week '*/2' restarts every week: its last step is 1 day, not 2"),
+        ("* * * * * *", "once a second is the highest frequency at which a schedule can fire"),
+        ("* 0 2 * * *", "the first of six fields is the second: the job fires 60 times per matching minute"),
+        (
+            "* 2 * * *",
+            "every minute of the hour matches: the job fires 60 times in it; use a number such as 0 for once",
+        ),
+        ("0 0 31 * *", "months without a 31st are skipped; L is the last day of every month"),
+        ("0 0 29-31 * *", "months without a 29th are skipped"),
+        ("0 0 31W * *", "months without a 31st are skipped"),
+        ("0 0 29 2 *", "29 February exists in leap years only"),
         ("0 0 * * MON#5", "not every month has a 5th Monday; 1L is the last one of every month"),
         ("0 0 29 2 *", "the first fire is more than a year away, at 2028-02-29T00:00:00Z"),
     ],
@@ -162,11 +165,13 @@ def test_warnings(expression: str, warning: str) -> None:
 
 
 def test_a_schedule_that_comes_to_its_end() -> None:
-    assert warnings("0 0 29 2 */7", count=1_000)[1].startswith("it fires only 259 times before the year 9999 ends")
+    assert warnings("0 0 29 2 */7", count=1_000)[1].startswith(
+        "the schedule fires only 259 times before the end of the year 9999"
+    )
     # In Berlin a 29 March that is a Sunday is the day on which 02:30 does not exist.
     never = look(CronSchedule("30 2 29 3 */7", BERLIN, dst_gap="skip"))
     assert never.fires == ()
-    assert never.warnings[0] == "it never fires after 2026-06-01T00:00:00Z"
+    assert never.warnings[0] == "the schedule never fires after 2026-06-01T00:00:00Z"
 
 
 @pytest.mark.parametrize(

@@ -94,4 +94,4 @@ def test_a_short_window_and_a_crowded_one() -> None:
 def test_the_sentence_names_slot_and_window() -> None:
     night = window("22:00", "02:00", timezone="Europe/Berlin")
     assert describe(night, f"{SLOT}3675") == "At 01:01:15 every day (Europe/Berlin): its slot between 22:00 and 02:00"
-    assert describe(night).endswith(": or another slot between 22:00 and 02:00")
+    assert describe(night).endswith(": an example of a slot between 22:00 and 02:00")

@@ -168,10 +168,10 @@ def test_the_other_types(schedule: Schedule, sentence: str) -> None:
 
 
 def test_h_tells_the_slot_it_came_to() -> None:
-    assert describe(CronSchedule("H H * * *"), "default/etl") == "At 05:43 every day (the slot H gives this job)"
+    assert describe(CronSchedule("H H * * *"), "default/etl") == "At 05:43 every day (the slot that H gives this job)"
     berlin = describe(CronSchedule("H(0-9) 3 * * *", "Europe/Berlin"), "default/etl")
-    assert berlin == "At 03:03 every day (Europe/Berlin; the slot H gives this job)"
-    assert describe(CronSchedule("H 3 * * *")).endswith("(an example of the slot H gives a job)")
+    assert berlin == "At 03:03 every day (Europe/Berlin; the slot that H gives this job)"
+    assert describe(CronSchedule("H 3 * * *")).endswith("(an example of the slot that H gives a job)")
 
 
 @pytest.mark.parametrize(

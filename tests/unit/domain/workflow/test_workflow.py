@@ -11,7 +11,7 @@ from timeball.domain.job.job import JobSpec
 from timeball.domain.task.task import Shell
 from timeball.domain.workflow import progress, references, validation
 from timeball.domain.workflow.definition import WorkflowTask
-from timeball.domain.workflow.progress import TaskState, WorkflowStep
+from timeball.domain.workflow.progress import WorkflowStep, TaskState
 from timeball.domain.workflow.references import KnownReferences, MissingReference
 from timeball.jobspec.job_reader import read_job
 
@@ -44,12 +44,12 @@ def test_a_long_cycle_is_named_in_short() -> None:
     [
         ([task("a", "b")], "/0/needs/0", "no task 'b'"),
         ([task("a", "a")], "/0/needs/0", "needs itself"),
-        ([task("a"), task("a")], "/1/name", "two tasks 'a'"),
+        ([task("a"), task("a")], "/1/name", "two tasks have the name 'a'"),
         ([task("a"), task("b", "a", "a")], "/1/needs/1", "twice"),
-        ([task("a", run_if="any_failed")], "/0/runIf", "needs no other"),
+        ([task("a", run_if="any_failed")], "/0/runIf", "any_failed requires"),
         ([task("a"), task("b", parameters={"x": [{"$result": "a"}]})], "/1/parameters", "not among its needs"),
         ([task("a", parameters={"x": {"$item": ""}})], "/0/parameters", "$item"),
-        ([task("a", parameters={"x": {"$result": 1}})], "/0/parameters", "names a text"),
+        ([task("a", parameters={"x": {"$result": 1}})], "/0/parameters", "must be a text"),
         ([task("a", parameters={"x": {"$parameter": "p", "oh": 1}})], "/0/parameters", "no field 'oh'"),
         ([task("a"), task("b", "a", parameters={"x": {"$result": "a", "path": "rows"}})], "/1/parameters", "pointer"),
         ([task("a", for_each={"rows": 1})], "/0/forEach", "a list, or a reference"),
@@ -82,7 +82,7 @@ def test_a_task_may_use_thousands_of_results_of_thousands_of_tasks() -> None:
 )
 def test_what_only_tasks_have_is_refused_for_the_workflow(field: dict[str, Any]) -> None:
     document = {"task": {"kind": "workflow", "tasks": [{"name": "a", "taskId": "t"}]}, **field}
-    with pytest.raises(msgspec.ValidationError, match="give it to the tasks"):
+    with pytest.raises(msgspec.ValidationError, match="set it on the tasks"):
         msgspec.convert(document, JobSpec)
 
 
@@ -129,7 +129,7 @@ def test_what_is_missing_is_said(parameters: dict[str, Any], words: str) -> None
 def test_for_each_wants_a_list_that_is_not_too_long() -> None:
     each = task("b", "a", for_each={"$result": "a"})
     assert references.items(each, KnownReferences({"a": [1, 2]}, {})) == [1, 2]
-    with pytest.raises(MissingReference, match="wants a list"):
+    with pytest.raises(MissingReference, match="needs a list"):
         references.items(each, KnownReferences({"a": {"rows": []}}, {}))
     with pytest.raises(MissingReference, match="10,001 items"):
         references.items(each, KnownReferences({"a": [0] * 10_001}, {}))
