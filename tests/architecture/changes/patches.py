@@ -90,13 +90,13 @@ from timeball.domain import duration
 from timeball.domain.instant import SECOND
 from timeball.domain.run.lifecycle import Outcome, Succeeded
 from timeball.domain.task.task import Sleep
-from timeball.ports.executor import Attempt
+from timeball.ports.executor import ExecutorAttempt
 
 
 class SleepExecutor:
     kind = "sleep"
 
-    async def execute(self, attempt: Attempt) -> Outcome:
+    async def execute(self, attempt: ExecutorAttempt) -> Outcome:
         assert isinstance(attempt.task, Sleep)
         await asyncio.sleep(duration.parse(attempt.task.length) / SECOND)
         return Succeeded()
