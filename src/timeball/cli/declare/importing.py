@@ -98,10 +98,10 @@ def import_crontab(
 @_import_options
 @connected
 def import_kubernetes(session: CliSession, file: str, *, set_name: str | None, **how: Any) -> None:
-    """Import Kubernetes CronJobs: a file with manifests, or the output of `kubectl get cronjobs -o yaml`.
+    """Import Kubernetes CronJobs from manifests, or from the output of kubectl.
 
-    The command of the container becomes a shell task, which a worker executes. Fields that cannot be imported are
-    reported by name.
+    FILE has one or more manifests, or the output of `kubectl get cronjobs -o yaml`. The command of the container
+    becomes a shell task, which a worker executes. Fields that cannot be imported are reported by name.
 
     \b
     Examples:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @click.command("next")
 @click.argument("expression", nargs=-1, required=True, metavar="EXPR")
 @click.option("--tz", default="UTC", metavar="ZONE", help="Time zone, such as Europe/Berlin (default: UTC).")
-@click.option("--after", metavar="WHEN", help="Only fires after this time, or after 24h from now (default: now).")
+@click.option("--after", metavar="WHEN", help="Start of the list: a time, or 24h from now (default: now).")
 @click.option("--count", "-n", type=click.IntRange(1, 10_000), default=5, show_default=True, help="Number of fires.")
 @click.option("--name", default="", help="Name of the job, which determines the value of H (in the tenant 'default').")
 @output_option

@@ -193,8 +193,10 @@ def resume(session: CliSession, workflow: str) -> None:
 @click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 @connected
 def delete(session: CliSession, workflow: str, *, yes: bool) -> None:
-    """Cancel a workflow permanently: stop its schedule and cancel its live runs with all their tasks. Its history
-    stays."""
+    """Cancel a workflow permanently: stop its schedule and cancel its live runs.
+
+    The tasks of these runs are cancelled, too. The history of the workflow stays.
+    """
     from timeball.client.requests import workflows as requests
 
     workflow_id = session.job_id(workflow)

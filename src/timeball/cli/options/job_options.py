@@ -58,7 +58,7 @@ RULES: Final = (
     ),
     Rule(
         "jitter",
-        click.option("--jitter", metavar="TIME", help="Delay each fire by a random time up to this."),
+        click.option("--jitter", metavar="TIME", help="Delay each fire by up to this time."),
         "jitter",
         shown=lambda most: f"up to {most}",
     ),

@@ -59,7 +59,7 @@ _OVERLAP_HELP = f"What a fire does while an earlier run is alive: {', '.join(_OV
 _DELIVERY_HELP = "at_least_once, or at_most_once: an attempt that may have had an effect is never repeated."
 _EXCLUDED_HELP = "Fires while a --calendar is closed: skip them, or next_open to run once when it opens."
 _PREEMPTIBLE_HELP = "Whether runs are suspended when a run of a higher priority class finds no slot."
-_FAILURE_HELP = "After a run with this --ordering-key used up its retries: block or continue later runs."
+_FAILURE_HELP = "After a run with this --ordering-key used up its retries: block later runs, or continue."
 
 
 def order_fields(flags: Mapping[str, Any]) -> dict[str, Any]:

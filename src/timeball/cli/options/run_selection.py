@@ -27,16 +27,22 @@ def narrowing(command: F) -> F:
         (
             click.option("--job", metavar="JOB", help="Only runs of this job: its name or id."),
             click.option(
-                "--group", "fingerprint", metavar="FINGERPRINT", help="Only runs with this error: a fingerprint."
+                "--group", "fingerprint", metavar="FINGERPRINT", help="Only runs whose error has this fingerprint."
             ),
             click.option("--tag", metavar="TAG", help="Only runs of jobs with this tag."),
             click.option("--task-id", metavar="ID", help="Only runs of jobs with this registered task."),
             click.option("--user-id", metavar="USER", help="Only runs of this user's jobs."),
             click.option(
-                "--from", "since", metavar="WHEN", help="Only fire times from here on: a time, or 24h for 24 hours ago."
+                "--from",
+                "since",
+                metavar="WHEN",
+                help="Only runs with a fire time from this on: a time, or 24h for 24 hours ago.",
             ),
             click.option(
-                "--to", "until", metavar="WHEN", help="Only fire times before this: a time, or 1h for one hour ago."
+                "--to",
+                "until",
+                metavar="WHEN",
+                help="Only runs with a fire time before this: a time, or 1h for one hour ago.",
             ),
         )
     ):

@@ -42,7 +42,7 @@ Exit codes:
     3  the server cannot be reached, or is not available at the moment
     4  the job, run, task or key does not exist
     5  the API key is missing, unknown, or without the permission
-    6  the state of the job or run does not allow the request
+    6  the current state does not allow the request
     7  a limit was reached
     8  any other error
    78  the wall clock is too far from the store's time to start

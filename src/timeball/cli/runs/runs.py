@@ -176,7 +176,7 @@ def retry(session: CliSession, run: str, *, params: tuple[str, ...], edit: str |
 @click.option("--wait", is_flag=True, help="Wait until the new run ends; exit with 1 unless it succeeds.")
 @connected
 def replay(session: CliSession, run: str, *, params: tuple[str, ...], edit: str | None, wait: bool) -> None:
-    """Run a finished run once more, whatever its status: with the current spec of its job, or edited."""
+    """Run a finished run once more, with the current spec of its job or an edited one. Its status does not matter."""
     from timeball.client.requests import runs as requests
 
     again = session.ask(requests.replay(session.run_id(run), run_selection.edit_of(params, edit)), wait=wait)

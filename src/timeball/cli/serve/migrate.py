@@ -44,8 +44,8 @@ def migrate(*, dry_run: bool, take_back: bool, yes: bool, form: Form | None, **f
     rule of each job decides about the fires that were due during the move, and interrupted runs are handled as after a
     crash. No fire is lost, and none is run twice.
 
-    The move is atomic: after an interruption, start it again. Afterwards the old store cannot be opened, because both
-    stores would fire every job.
+    The move is atomic: after an interruption, start it again. Afterwards the old store cannot be opened, because
+    otherwise both stores would fire every job.
 
     \b
     Examples:

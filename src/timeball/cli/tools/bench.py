@@ -33,8 +33,8 @@ def bench(session: CliSession, *, jobs: int, yes: bool) -> None:
     """Measure the speed of this installation: the server, its database and the workers, in their current state.
 
     Submits jobs that do nothing: 50 one by one, then --jobs of them in batches, then 200 that are due one after the
-    other within 5 s. Every worker can execute them without registration. Other load on the installation during the
-    measurement affects the results. The jobs have the name timeball-bench, and stay in the history like all others.
+    other within 5 s. Their name is timeball-bench. Every worker can execute them without registration, and they stay
+    in the history like all others. Other load on the installation during the measurement affects the results.
 
     Prints the time until a single job is accepted and until it is picked up, the number of jobs per second that are
     accepted and that are completed, from submission to a durable result, and the lateness of starts. Exits with 1 if a
