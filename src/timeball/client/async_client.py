@@ -78,7 +78,7 @@ class AsyncClient(
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close all idle connections."""
+        """Close the connections of the client."""
         await self._transport.close()
 
     # --- sending --------------------------------------------------------------------------------------------------

@@ -75,7 +75,7 @@ class Client(
         self.close()
 
     def close(self) -> None:
-        """Close all idle connections."""
+        """Close the connections of the client."""
         self._transport.close()
 
     # --- sending --------------------------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ class Destination:
         return self._servers[self._current]
 
     def leave(self, server: str) -> None:
-        """Use the next server from now on, unless another thread or task has already switched to it."""
+        """Use the next server from now on, unless another thread or task has already switched from this one."""
         if server == self.server:
             self._current = (self._current + 1) % len(self._servers)
 
