@@ -68,7 +68,7 @@ def test_no_fire_is_lost_or_doubled_by_the_move(tmp_path: Path, postgres_dsn: st
 
     moved = ended(tmp_path, ["migrate", "--to", postgres_dsn, "--data-dir", str(data_dir(tmp_path))])
     assert moved.popen.returncode == 0, moved.output
-    assert "and were counted there" in moved.output
+    assert "and counted them there" in moved.output
     old = ended(tmp_path, ["up", "--port", str(free_port()), "--data-dir", str(data_dir(tmp_path))])
     assert old.popen.returncode == 6
     assert "moved to postgresql://" in old.output

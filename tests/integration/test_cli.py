@@ -303,7 +303,7 @@ def test_why_answers_in_one_sentence_and_says_what_to_do() -> None:
     assert run_json("why", run_id)["reasons"][0]["code"] == "no_fitting_worker"
     for_people = run("why", run_id, "-o", "table")
     assert for_people.startswith(f"Run {run_id} of trained is queued.\n\n{answer}\n  → Start a worker that does")
-    assert f"This is about run {run_id}, which is queued." in run("why", "trained", "-o", "table")
+    assert f"The reasons are those of run {run_id}, which is queued." in run("why", "trained", "-o", "table")
     run("why", "nothing-of-this-name", code=4)
 
 

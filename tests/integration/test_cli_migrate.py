@@ -47,7 +47,7 @@ def test_the_way_from_a_rehearsal_to_the_move_and_back(data: Path, postgres_dsn:
     assert done.exit_code == 0, done.output
     assert "keys\t1\n" in done.stdout
     assert "keys: 1 of 1 rows\n" in done.stderr
-    assert "1 row went from" in done.stderr
+    assert "Moved 1 row from" in done.stderr
     assert f"timeball up --store '{postgres_dsn}' --data-dir {data}" in done.stderr
 
     again = run(data, "--to", postgres_dsn)
@@ -68,14 +68,14 @@ def test_a_terminal_gets_a_table_and_bars(data: Path, postgres_dsn: str) -> None
     done = run(data, "--to", postgres_dsn, "-o", "table")
     assert done.exit_code == 0, done.output
     assert "table" in done.stdout
-    assert "1 row went from" in done.stderr
+    assert "Moved 1 row from" in done.stderr
 
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ((), "say where to with --to, or --take-back"),
-        (("--to", "postgresql://db/x", "--take-back"), "say where to with --to, or --take-back"),
+        ((), "give either --to or --take-back"),
+        (("--to", "postgresql://db/x", "--take-back"), "give either --to or --take-back"),
         (("--to", "sqlite:///x.db"), "write postgresql://user@host/database"),
         (("--to", "postgresql://db/x", "--store", "postgresql://db/y"), "already PostgreSQL"),
     ],

@@ -97,7 +97,7 @@ def test_both_clients(kind: str) -> None:
         first = client.create_job(f"{kind}-load", shell="true", every="1h")
         second = client.create_job(f"{kind}-report", shell="true", follow=first.job_id, on="failed")
         assert second.schedule == {"type": "follow", "job": first.job_id, "on": "failed"}
-        with pytest.raises(Invalid, match="on needs a job"):
+        with pytest.raises(Invalid, match="on applies to follow only"):
             client.create_job("wrong", shell="true", on="failed")
 
 

@@ -188,12 +188,12 @@ def test_what_leaves_the_files_is_told_and_cancelled_only_when_asked(
     assert the(client, "leaves-ping").status == "scheduled"
 
     refused = invoke("apply", "jobs.yaml", "--prune")
-    assert (refused.exit_code, "so say --yes" in refused.stderr) == (2, True)
+    assert (refused.exit_code, "confirm this with --yes" in refused.stderr) == (2, True)
     with monkeypatch.context() as patched:
         terminal = SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True))
         patched.setattr("timeball.cli.declare.manifests.sys", terminal)
         asked = invoke("apply", "jobs.yaml", "--prune", stdin="n\n")
-    assert "Cancel 1 job and all live runs for good (leaves-ping)? [y/N]" in asked.output
+    assert "Cancel 1 job and all live runs permanently (leaves-ping)? [y/N]" in asked.output
     assert the(client, "leaves-ping").status == "scheduled"
     assert "- leaves-ping  no longer declared; it will be cancelled" in run("plan", "jobs.yaml", "--prune", code=2)
     assert run("apply", "jobs.yaml", "--prune", "--yes").splitlines() == [

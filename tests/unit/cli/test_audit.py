@@ -66,7 +66,7 @@ def test_a_ledger_that_does_not_add_up_fails(tmp_path: Path, monkeypatch: pytest
     ledger = {"due": 3, "counts": {"on_time": 2}, "items": []}
     result = audited(ledger, tmp_path, monkeypatch, "-o", form)
     assert result.exit_code == 1
-    assert "This does not add up: 2 of 3." in result.stderr
+    assert "The ledger does not add up: 2 of 3." in result.stderr
 
 
 def test_nothing_due_is_fine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

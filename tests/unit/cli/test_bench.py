@@ -86,11 +86,11 @@ def test_a_server_on_another_machine_is_not_loaded_without_asking(
 @pytest.mark.parametrize(
     ("workers", "said"),
     [
-        ([], "no worker is there"),
-        ([worker(labels=["gpu"], dedicated=True)], "no worker is there that takes jobs without a label"),
+        ([], "there is no worker"),
+        ([worker(labels=["gpu"], dedicated=True)], "there is no worker that accepts jobs without a label"),
         (
             [worker(), worker("old", tasks=["etl"], version="0.9")],
-            "worker old (version 0.9) does not know timeball.noop",
+            "worker old (version 0.9) does not have timeball.noop",
         ),
     ],
 )
@@ -142,4 +142,4 @@ def test_jobs_that_do_not_end_are_not_waited_for_for_ever(
     server.on("GET", f"/v1/jobs/{JOB_ID}/status", {"jobId": JOB_ID, "status": "queued"})
     result = run()
     assert result.exit_code == 124
-    assert f"0 of 1 jobs have ended, and none more for 0 s; `timeball why {JOB_ID}` may tell" in result.stderr
+    assert f"0 of 1 jobs have ended, and no other one for 0 s; `timeball why {JOB_ID}` may show" in result.stderr

@@ -176,14 +176,14 @@ def test_a_job_is_shown_with_the_rules_it_uses(server: StubServer, run: Timeball
     server.on("GET", f"/v1/jobs/{JOB_ID}/next", {"items": []})
     lines = run("jobs", "show", JOB_ID).stdout.splitlines()
     for line in (
-        "overlap\tcancel_previous: a fire cancels the run that is alive",
+        "overlap\tcancel_previous: a fire cancels the live run",
         "in order of\tcustomer-7",
-        "on failure\tblock: later runs wait until a run that gave up is retried or discarded",
-        "concurrency\tat most 5 at once with key db",
-        "rate limit\t100 in 1m, 100 at once, with key mails",
+        "on failure\tblock: after a run used up its retries, later runs wait until it is retried or discarded",
+        "concurrency\tat most 5 runs at the same time with key db",
+        "rate limit\t100 starts in 1m, 100 at once, with key mails",
         "takes\t0.5 CPU, 512 MiB",
         "runs on\tworkers with gpu and linux",
-        "delivery\tat most once: never repeated once it has started",
+        "delivery\tat most once: a run is never repeated after it has started",
     ):
         assert line in lines
 
@@ -264,17 +264,17 @@ def test_a_file_is_the_job_and_options_win(server: StubServer, run: Timeball, tm
         (("--shell", "x", "--http", "y"), "--shell and --http both say what to run"),
         (("--shell", "x", "--task-id", "y"), "both say what to run"),
         (("--shell", "x", "--cron", "* * * * *", "--every", "1m"), "both say when to run"),
-        (("--shell", "x", "--tz", "UTC"), "timezone needs a cron expression"),
+        (("--shell", "x", "--tz", "UTC"), "timezone applies to cron and window only"),
         (("--shell", "x", "--param", "days"), "--param 'days' is not NAME=VALUE"),
-        (("--shell", "x", "--method", "GET"), "--method goes with --http"),
-        (("--shell", "x", "--header", "A: b"), "--header goes with --http"),
+        (("--shell", "x", "--method", "GET"), "--method is valid only with --http"),
+        (("--shell", "x", "--header", "A: b"), "--header is valid only with --http"),
         (("--http", "x", "--header", "nothing"), "--header 'nothing' is not 'NAME: VALUE'"),
-        (("--shell", "x", "--no-breaker"), "--no-breaker goes with --http"),
+        (("--shell", "x", "--no-breaker"), "--no-breaker is valid only with --http"),
         (("--shell", "x", "--overlap", "never"), "--overlap 'never' is not one of allow, skip, queue, queue_one, "),
         (("--shell", "x", "--ordering-key", ""), "--ordering-key is empty"),
         (("--shell", "x", "--on-failure", "wait"), "--on-failure 'wait' is not one of block, continue"),
         (("--shell", "x", "--concurrency", "5"), "--concurrency '5' is not KEY=LIMIT, such as db=5"),
-        (("--shell", "x", "--concurrency", "db=0"), "--concurrency db=0: 0 is too small; at least 1"),
+        (("--shell", "x", "--concurrency", "db=0"), "--concurrency db=0: 0 is too small; the minimum is 1"),
         (("--shell", "x", "--concurrency", "db=many"), "--concurrency db=many: 'many' is not a whole number"),
         (("--shell", "x", "--rate-limit", "mails=5"), "--rate-limit mails=5 is not KEY=N/TIME[,burst=M]"),
         (("--shell", "x", "--rate-limit", "mails=5/0s"), "--rate-limit mails=5/0s: "),
@@ -282,7 +282,7 @@ def test_a_file_is_the_job_and_options_win(server: StubServer, run: Timeball, tm
         (("--shell", "x", "--cpu", "-1"), "--cpu '-1' is not a number of CPUs"),
         (("--shell", "x", "--cpu", "nan"), "--cpu 'nan' is not a number of CPUs"),
         (("--shell", "x", "--memory", "2 parsecs"), "--memory '2 parsecs' is not a size; write 512 (MiB), 512M or 2G"),
-        (("--shell", "x", "--slots", "0"), "--slots: 0 is too small; at least 1"),
+        (("--shell", "x", "--slots", "0"), "--slots: 0 is too small; the minimum is 1"),
         (("--shell", "x", "--runs-on", "a b"), "--runs-on 'a b' is not a label"),
         (
             ("--shell", "x", "--delivery", "at_most"),
@@ -344,7 +344,7 @@ def test_a_list_on_a_terminal_is_a_table_with_relative_times(
     assert "\t" not in result.stdout
     assert " ago" in result.stdout or "in " in result.stdout
     assert "2026-03-01T02:00:00Z" not in result.stdout
-    assert "There is more: raise --limit, or add --all." in result.stderr
+    assert "There are more items: raise --limit, or add --all." in result.stderr
 
 
 def test_json_is_what_the_api_answered(server: StubServer, run: Timeball) -> None:
@@ -374,7 +374,7 @@ def test_an_ambiguous_name_is_refused_with_the_candidates(server: StubServer, ru
     server.on("GET", "/v1/jobs", {"items": [JOB, {**JOB, "jobId": "j_other", "status": "paused"}]})
     result = run("jobs", "resume", "etl")
     assert result.exit_code == 6
-    assert f"2 jobs are called 'etl': {JOB_ID} (scheduled), j_other (paused); say which by its id" in result.stderr
+    assert f"2 jobs have the name 'etl': {JOB_ID} (scheduled), j_other (paused); use the id" in result.stderr
 
 
 def test_an_unknown_name_is_refused_with_a_suggestion(server: StubServer, run: Timeball) -> None:
@@ -417,7 +417,7 @@ def test_an_update_leaves_alone_what_it_does_not_name(server: StubServer, run: T
     }
     nothing = run("jobs", "update", JOB_ID)
     assert nothing.exit_code == 2
-    assert "say what to change" in nothing.stderr
+    assert "nothing to change" in nothing.stderr
 
 
 def test_run_and_delete(server: StubServer, run: Timeball) -> None:
@@ -484,7 +484,9 @@ def test_cancel_and_retry(server: StubServer, run: Timeball) -> None:
     asked = {**RUN, "status": "running", "cancelRequestedAt": "2026-03-01T02:00:01Z"}
     server.on("POST", f"/v1/runs/{RUN_ID}/cancel", asked)
     server.on("POST", f"/v1/runs/{RUN_ID}/retry", {**RUN, "runId": "r_new", "status": "queued"})
-    assert run("runs", "cancel", RUN_ID, "-o", "table").stdout == f"Run {RUN_ID} is running and asked to stop.\n"
+    assert (
+        run("runs", "cancel", RUN_ID, "-o", "table").stdout == f"Run {RUN_ID} is running and has been asked to stop.\n"
+    )
     assert run("runs", "retry", RUN_ID).stdout == "r_new\n"
 
 

@@ -206,7 +206,7 @@ def test_a_run_that_is_not_there_is_an_error_and_one_that_is_dropped_an_end(serv
 def test_an_answer_that_is_not_timeballs_says_so(server: StubServer, client: Client) -> None:
     server.on("GET", RUN, LIVE)
     server.on("GET", LOGS, b"<html>\n")
-    with pytest.raises(TimeballError, match="cannot read"):
+    with pytest.raises(TimeballError, match="cannot decode"):
         followed(client)
 
 

@@ -84,7 +84,7 @@ def test_a_decorated_function_is_a_task() -> None:
     def greet() -> None: ...
 
     assert document({"task": greet}) == {"task": {"kind": "python", "function": "tests.client.greet"}}
-    with pytest.raises(Invalid, match=r"neither a task's JSON nor a function made with @timeball\.task"):
+    with pytest.raises(Invalid, match=r"neither the JSON of a task nor a function with @timeball\.task"):
         document({"task": print})
 
 
@@ -93,9 +93,9 @@ def test_a_decorated_function_is_a_task() -> None:
     [
         ({"shell": "x", "http": "y"}, "shell and http both say what to run"),
         ({"cron": "x", "every": "1m"}, "cron and every both say when to run"),
-        ({"every": "1m", "timezone": "UTC"}, "timezone needs a cron expression"),
+        ({"every": "1m", "timezone": "UTC"}, "timezone applies to cron and window only"),
         ({"at": datetime(2026, 3, 1)}, "2026-03-01T00:00:00 has no time zone"),
-        ({"comand": "x"}, "a job has no comand"),
+        ({"comand": "x"}, "a job has no option comand"),
         ({"max_retry": 1}, "did you mean max_retries?"),
     ],
 )

@@ -79,7 +79,10 @@ def test_a_server_that_was_never_there_is_told_at_once(server: StubServer, clien
 def test_the_time_also_ends_while_nobody_answers(server: StubServer, client: Client, slept: list[float]) -> None:
     server.on("GET", RUN, LIVE)
     server.fail("GET", RUN, REFUSED)
-    with pytest.raises(TimeoutError, match="nothing new of run r_1, which was running, after 20 s: cannot reach"):
+    with pytest.raises(
+        TimeoutError,
+        match="no server has answered about run r_1, which was running in the last answer, after 20 s: cannot",
+    ):
         client.wait("r_1", timeout=20)
     assert 20 <= sum(slept) < 21
 
