@@ -5,12 +5,12 @@ VENV    := .venv
 BIN     := $(VENV)/bin
 SEEDS   ?= 10000
 JOBS    ?= 7
-WITHOUT := -p no:schemathesis -p no:anyio  # plugins that nobody here uses, and that every process would import
+WITHOUT := -p no:schemathesis -p no:anyio  # pytest plugins that no test here uses, and that every process would import
 
 .DEFAULT_GOAL := help
 .PHONY: help install install-dev up test parts test-parts constraints lint fmt reference docs bench compare sim chaos soak clean
 
-# Tests start hundreds of processes: they find their code compiled, whatever the environment says about that.
+# Tests start hundreds of processes, so Python may write compiled code, even if the environment forbids it.
 test test-parts bench compare sim chaos soak: export PYTHONDONTWRITEBYTECODE =
 
 help: ## List the verbs
@@ -18,23 +18,23 @@ help: ## List the verbs
 
 install: $(VENV)/.installed ## Create .venv with timeball in it (PYTHON=python3.12 picks another interpreter)
 
-install-dev: $(VENV)/.installed-dev ## The same with everything that tests, linters and benchmarks need
+install-dev: $(VENV)/.installed-dev ## Create .venv with all that tests, linters and benchmarks need
 
 up: install ## Start Timeball on http://127.0.0.1:1300
 	$(BIN)/timeball up
 
-test: install-dev ## Run every test, on SQLite and on a PostgreSQL of their own (ARGS="-k cron" narrows)
+test: install-dev ## Run every test, on SQLite and on a temporary PostgreSQL (ARGS="-k cron" selects some)
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(WITHOUT) $(ARGS)
 
-parts: install-dev ## Install real servers and tools for make test-parts into .parts (asks, unless CI=true)
+parts: install-dev ## Install real servers and tools for make test-parts into .parts (asks first, unless CI=true)
 	$(BIN)/python -m tests.parts
 
 test-parts: PYTEST = $(BIN)/python -m pytest $(WITHOUT) -m parts
-test-parts: install-dev ## Run the full suites against the parts; a failure is rerun once, and reported
-	@test -e .parts/installed || test "$$CI" != true || { echo "The parts are missing: make parts"; exit 1; }
+test-parts: install-dev ## Run the full suites against the parts; a failed test is run once more and reported
+	@test -e .parts/installed || test "$$CI" != true || { echo "The parts are missing. Run: make parts"; exit 1; }
 	@$(PYTEST) $(ARGS); code=$$?; test $$code -eq 1 || exit $$code; \
-		echo "Tests failed, see above. They run once more:"; \
-		$(PYTEST) --last-failed --last-failed-no-failures none $(ARGS) && echo "Failed at first, passed when run again."
+		echo "Tests failed, see above. Running the failed tests again:"; \
+		$(PYTEST) --last-failed --last-failed-no-failures none $(ARGS) && echo "The tests failed at first and passed in the second run."
 
 constraints: ## Pin the newest versions that pyproject.toml allows in constraints.txt, for every supported Python
 	$(PYTHON) -m venv build/uv && build/uv/bin/pip install --quiet --disable-pip-version-check uv
@@ -47,22 +47,22 @@ lint: install-dev ## Check style, types and layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-fmt: install-dev ## Rewrite the code in the house style
+fmt: install-dev ## Format the code
 	$(BIN)/ruff check --fix-only
 	$(BIN)/ruff format
 
-reference: install-dev ## Write the pages of docs/reference, and parts of docs/design, from the code
+reference: install-dev ## Generate docs/reference and parts of docs/design from the code
 	$(BIN)/python -m scripts.reference
 	$(BIN)/python -m scripts.promises
 	$(BIN)/python -m scripts.states
 
-docs: install-dev ## Build the documentation as a site with search, in build/site
+docs: install-dev ## Build the documentation site with search in build/site
 	$(BIN)/properdocs build --strict
 
-bench: install-dev ## Measure throughput, lateness and growth (ARGS="lifecycle --quick" narrows)
+bench: install-dev ## Measure throughput, lateness and growth (ARGS="lifecycle --quick" selects some)
 	$(BIN)/python -m bench $(ARGS)
 
-compare: install-dev ## The speed gate: is this as fast as BASE=REV (default: bench/BASE)? At most 40 minutes
+compare: install-dev ## Fail if the working tree is slower than BASE=REV (default: bench/BASE); at most 40 minutes
 	$(BIN)/python -m bench.compare $(if $(BASE),--base $(BASE)) $(ARGS)
 
 sim: install-dev ## Simulate SEEDS=10000 fault schedules, and check cron in 50,000 random cases
@@ -74,7 +74,7 @@ chaos: install-dev ## Break a fleet of real processes for MINUTES=10, and check 
 	$(BIN)/timeball chaos --minutes $(MINUTES) $(ARGS)
 
 soak: MINUTES ?= 20
-soak: install-dev ## Attack both stores for MINUTES=20 beside 200 honest jobs a second, and check every promise
+soak: install-dev ## Attack servers on both stores for MINUTES=20 beside 200 honest jobs per second, and check every promise
 	$(BIN)/python -m tests.soak --minutes $(MINUTES) $(ARGS)
 
 clean: ## Remove .venv, caches and build products
@@ -86,7 +86,7 @@ $(VENV)/bin/python:
 		{ echo "Timeball needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
 	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
-# The stamps are newer than both files as long as nothing has to be installed again.
+# The stamp files are newer than both prerequisites as long as nothing has to be installed again.
 $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
 	@touch $@
