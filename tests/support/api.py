@@ -1,4 +1,4 @@
-"""The API over a real store and real loops, called in process: no port is opened, nothing is faked but the worker."""
+"""The API over a real store and real loops, called in process. No port is opened, and only the worker is a fake."""
 
 import asyncio
 import hashlib
@@ -28,7 +28,7 @@ OTHER = "key-of-another-tenant-0123456789abcdef00"
 
 
 class Api:
-    """An application and a client of it."""
+    """An application of the API and an HTTP client of it."""
 
     def __init__(self, app: Application, server: Server, client: httpx2.AsyncClient) -> None:
         self.app = app
@@ -62,7 +62,7 @@ async def running_api(folder: Path) -> AsyncIterator[Api]:
 async def serving(
     store: Store, archive: Archive | None = None, objects: Objects | None = None, dice: Dice | None = None
 ) -> AsyncIterator[Api]:
-    """The API over a store, which is opened and closed; large values go to the objects, if there are any."""
+    """Start the API over a store, which is opened and closed here. Large values go to `objects`, if given."""
     await store.open()
     clock = system.SystemClock()
     large_value_store = (
@@ -73,7 +73,7 @@ async def serving(
     server.start()
 
     async with asyncio.timeout(30):
-        while server.stalled():  # the first turn of each loop
+        while server.stalled():  # until each loop has ended its first turn
             await asyncio.sleep(0.001)
     ready = ReadinessProbe(server, lambda: False)
     app = create_app(server.context, server.gateway, ready=ready, new_secret=system.secret, version="0.0.0")
@@ -96,7 +96,7 @@ async def add_keys(store: Store) -> None:
 
 
 class FakeWorker:
-    """Speaks the worker protocol over the API and does what the test says."""
+    """Sends the messages of the worker protocol over the API, as the test directs."""
 
     def __init__(self, api: Api, key: str = WORKER) -> None:
         self._api = api
@@ -114,7 +114,7 @@ class FakeWorker:
         self.session = welcome["session"]
 
     async def take(self, held: tuple[int, ...] = ()) -> dict[str, Any]:
-        """The next assignment."""
+        """Poll until there is an assignment, and return it."""
         while True:
             self._seq += 1
             body = {"session": self.session, "seq": self._seq, "free": 1, "held": list(held), "wait": 5_000_000}

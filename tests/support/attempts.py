@@ -1,4 +1,4 @@
-"""Attempts, read from a witness file: tasks of `tests.acceptance.order_tasks` write a line at each start and end."""
+"""Attempts from a witness file. The tasks of `tests.acceptance.order_tasks` write a line at each start and end."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import msgspec
 
 
 class Attempt(msgspec.Struct):
-    """What a witness saw of one attempt, in nanoseconds of the clock that all processes of a machine share."""
+    """One attempt as the witness recorded it. Times are in nanoseconds of the monotonic clock, which all processes
+    share.
+    """
 
     group: str
     run: str
@@ -27,7 +29,7 @@ class Attempt(msgspec.Struct):
 
 
 def attempts(file: Path) -> list[Attempt]:
-    """In the order of their starts."""
+    """Return the attempts in the order of their starts."""
     seen: dict[tuple[str, str], Attempt] = {}
     for line in file.read_text().splitlines() if file.exists() else []:
         what, group, run, number, fire, pid, at = line.split()
@@ -40,7 +42,9 @@ def attempts(file: Path) -> list[Attempt]:
 
 
 def ended(seen: list[Attempt], gone: Mapping[int, int]) -> list[Attempt]:
-    """An interrupted attempt ended when its process was gone; `gone` has that moment by process id."""
+    """Set the end of interrupted attempts to the moment at which their process ended. `gone` has that moment by process
+    id.
+    """
     for each in seen:
         if each.end is None:
             each.end = gone[each.pid]

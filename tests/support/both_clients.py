@@ -1,4 +1,4 @@
-"""One test for both clients: an `AsyncClient` that is called like a `Client`, and what goes with it."""
+"""Lets one test cover both clients: an `AsyncClient` that is called like a `Client`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BOTH = ["Client", "AsyncClient"]
 
 
 class Blocking:
-    """Waits for whatever its subject would have one await."""
+    """Calls an asynchronous object like a synchronous one: waits for each result."""
 
     def __init__(self, subject: Any, runner: asyncio.Runner) -> None:
         self._subject = subject
@@ -49,7 +49,7 @@ class Blocking:
 
 
 class AsyncStub:
-    """A stub server behind the asynchronous client's transport."""
+    """A stub server behind the transport of the asynchronous client."""
 
     def __init__(self, server: StubServer) -> None:
         self._server = server
@@ -67,7 +67,7 @@ class AsyncStub:
 
 @contextmanager
 def either(kind: str, *where: str, stub: StubServer | None = None) -> Iterator[Client]:
-    """A client of one of the kinds, for a server or a stub of one."""
+    """Yield a client of one of the two kinds, for a server or a stub."""
     if kind == "Client":
         with Client(*where, transport=stub) as client:
             yield client
@@ -81,7 +81,7 @@ def either(kind: str, *where: str, stub: StubServer | None = None) -> Iterator[C
 
 
 def pass_the_time(monkeypatch: pytest.MonkeyPatch, slept: list[float]) -> None:
-    """Nobody sleeps; how long they would have is written down."""
+    """Replace all sleeps of the clients: they return at once, and their lengths are added to `slept`."""
 
     async def sleep(seconds: float) -> None:
         slept.append(seconds)

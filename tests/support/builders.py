@@ -1,4 +1,4 @@
-"""Values for tests: sensible in everything the test does not name."""
+"""Values for tests, with sensible defaults for everything that the test does not name."""
 
 import itertools
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ _numbers = itertools.count(1)
 
 
 class _Counter:
-    """Ids that differ, in the order they were made."""
+    """Random bits that are unique and grow, for ids."""
 
     def getrandbits(self, k: int, /) -> int:
         return next(_numbers)
@@ -43,7 +43,7 @@ def spec(**fields: Any) -> JobSpec:
 
 
 def job(now: Micros, *, tenant: str = TENANT, next_fire_at: Micros | None = None, **fields: Any) -> Job:
-    """An active job as it is before its first fire; give `schedule=` and other fields of the spec."""
+    """Return an active job before its first fire. `schedule` and other fields of the spec are keyword arguments."""
     wanted = spec(**fields)
     job_id = ids.job(now, bits)
     first = next_fire_at if next_fire_at is not None else schedule.first(wanted.schedule, now, job_id)
@@ -71,7 +71,7 @@ def run(of: Job, fire_time: Micros, *, origin: Origin = Origin.MANUAL, **fields:
 
 
 def one_shot(now: Micros, *, at: Micros | None = None, **fields: Any) -> Submission:
-    """A job whose only fire is a run already."""
+    """Return a submission of a job whose only fire is a run already."""
     fires_at = now if at is None else at
     made = job(now, next_fire_at=fires_at, **{"schedule": Immediate(), **fields})
     first = run(made, fires_at, origin=Origin.SCHEDULE)
@@ -79,7 +79,7 @@ def one_shot(now: Micros, *, at: Micros | None = None, **fields: Any) -> Submiss
 
 
 def recurring(now: Micros, *, seconds: int = 10, next_fire_at: Micros | None = None, **fields: Any) -> Submission:
-    """A job on an interval without a run yet; the planner makes them."""
+    """Return a submission of a job on an interval without a run; the planner creates its runs."""
     made = job(now, schedule=interval(seconds), next_fire_at=next_fire_at, **fields)
     return Submission(made, ())
 
@@ -107,7 +107,7 @@ def settlement(claim: Claim, outcome: Outcome | None = None, *, at: Micros | Non
 
 
 async def plan_due(store: Store, *, limit: int = 1_000) -> list[str]:
-    """One turn of a planner."""
+    """Plan the jobs that are due, as one turn of the planner does. Return their ids."""
     now = store.now()
     plans = [make_plan(each, now) for each in await store.due_jobs(limit)]
     run_ids: Sequence[Sequence[str]] = [[ids.run(now, bits) for _ in each.steps] for each in plans]

@@ -24,7 +24,7 @@ class Authority:
         self._write(self.file, own.add_extension(usage, True).sign(self._key, hashes.SHA256()))
 
     def issue(self, cert: Path, key: Path) -> int:
-        """A new certificate, in these files; its serial number."""
+        """Write a new certificate and its key to these files. Return its serial number."""
         private = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
         address = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])

@@ -1,7 +1,7 @@
 """`timeball …` with a wall clock that a test sets: `python -m tests.support.clocked FILE …`.
 
-The file holds how far the wall clock is off, in microseconds, as eight bytes. Timeball itself has no such switch: only
-this program, which is not part of it, replaces the one function that reads the wall clock. The steady clock stays real.
+The file has the offset of the wall clock in microseconds, as eight bytes. Timeball itself has no such switch: only this
+program, which is not part of it, replaces the one function that reads the wall clock. The monotonic clock stays real.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ _OFFSET = struct.Struct("<q")
 
 
 class WallClock:
-    """What a test holds in its hands."""
+    """The test's side of the clock: writes the offset into the file."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
         self.set(0)
 
     def set(self, offset: int) -> None:
-        """Microseconds ahead of the machine's clock."""
+        """Set the wall clock this many microseconds ahead of the clock of the machine."""
         if not self.file.exists():
             self.file.write_bytes(bytes(_OFFSET.size))
         with self.file.open("r+b") as file:

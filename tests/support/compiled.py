@@ -1,5 +1,6 @@
-"""Modules, compiled once: in a new checkout each process of a test run would compile all of them, at the same time as
-the others, and that takes longer than all the rest of collecting tests."""
+"""Compiles all modules once before the tests. In a new checkout each process of a test run would compile all of them at
+the same time as the others, which takes longer than the rest of collecting tests.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +10,18 @@ import sys
 from pathlib import Path
 
 import pytest
-from _pytest.assertion import rewrite  # pytest has a compiler of its own, for assertions that explain themselves
+from _pytest.assertion import rewrite  # the compiler of pytest, which adds details to assertions
 
 ROOT = Path(__file__).parents[2]
 
 
 def compile_all(config: pytest.Config) -> None:
-    """Leave beside each module what Python, or pytest, looks for there before it compiles one."""
+    """Write compiled files where Python and pytest look for them before they compile a module."""
     if sys.dont_write_bytecode:
         return
     for folder in ("src", "tests/support", "tests/simulation"):
         compileall.compile_dir(ROOT / folder, quiet=2)
-    # What pytest calls its own may be called otherwise tomorrow. Then each process compiles for itself again.
+    # These names are private to pytest and may change. If they do, each process compiles for itself.
     with contextlib.suppress(AttributeError, KeyError, TypeError, ValueError):
         for pattern in ("conftest.py", "test_*.py"):
             for module in ROOT.joinpath("tests").rglob(pattern):

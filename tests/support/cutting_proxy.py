@@ -1,4 +1,4 @@
-"""A network that breaks: forwards connections to a server, and cuts each of them in the middle of what it says."""
+"""A proxy that forwards connections to a server and cuts each of them in the middle of an answer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from typing import Self
 
 
 class CuttingProxy:
-    """Listens on `url`. A connection is reset after it has carried some bytes of answers, more or fewer each time."""
+    """Listens on `url`. Each connection is reset after it has carried a number of bytes of answers, which differs every
+    time.
+    """
 
     def __init__(self, port: int, *, least: int, most: int) -> None:
         self._port = port
@@ -69,10 +71,10 @@ class CuttingProxy:
                 left -= len(data)
                 if not left:
                     self.cuts += 1
-                    # A close that does not linger resets the connection: nothing more arrives, not even an end.
+                    # With this option, a close resets the connection: the client gets an error, not an end of data.
                     client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                     break
-        for each, way in ((server, socket.SHUT_RDWR), (client, socket.SHUT_RD)):  # wakes who reads there
+        for each, way in ((server, socket.SHUT_RDWR), (client, socket.SHUT_RD)):  # ends the reads of the other threads
             with contextlib.suppress(OSError):
                 each.shutdown(way)
         client.close()

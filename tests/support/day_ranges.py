@@ -1,4 +1,6 @@
-"""What the keeper does with days, and as patiently: PostgreSQL may be vacuuming what it is about to change."""
+"""Operations of maintenance on days, repeated while the store is occupied: PostgreSQL may vacuum the table that is to
+be changed.
+"""
 
 import asyncio
 import contextlib
@@ -19,7 +21,7 @@ async def leading(store: Store) -> Lead:
 
 
 async def prepare_days(store: Store, days: Sequence[Micros]) -> None:
-    """Room for each of these days on its own, where a store keeps them apart."""
+    """Create the partitions of these days, if the store has one partition per day."""
     lead = await leading(store)
     await patiently(lambda: store.prepare_days(lead, days))
 

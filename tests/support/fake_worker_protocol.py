@@ -1,4 +1,6 @@
-"""A server for worker tests: hands out what a test puts into it, and records what the worker says."""
+"""A server for tests of the worker. It assigns the runs that a test gives to it, and records the messages of the
+worker.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,7 @@ def python(token: int, function: str, *, delay: int = 0, **spec: Any) -> Assignm
 
 
 class FakeDispatch:
-    """Answers polls with what was given to it; everything can be made to fail."""
+    """Answers polls with the assignments that a test added. Every call can be made to fail."""
 
     def __init__(self, *, lease: int = 15 * SECOND, beat_every: int = 5 * SECOND) -> None:
         self.lease = lease
@@ -56,7 +58,7 @@ class FakeDispatch:
         self.goodbyes: list[str] = []
         self.stale: list[int] = []
         self.failing: dict[str, Callable[[], BaseException]] = {}
-        """Which calls fail now, and how."""
+        """By call: a function that makes the error with which the call fails now."""
         self._orders: asyncio.Queue[PollResponse] = asyncio.Queue()
 
     def give(self, *assignments: Assignment) -> None:
@@ -112,7 +114,7 @@ class FakeDispatch:
             await asyncio.sleep(0.002)
 
     async def until_polled(self, condition: Callable[[Poll], bool]) -> None:
-        """Wait for such a poll, and have the hanging one answered until it comes."""
+        """Wait for a poll that satisfies the condition. Pending polls are answered until it arrives."""
         while not (self.polls and condition(self.polls[-1])):
             self.give()
             await asyncio.sleep(0.01)

@@ -23,7 +23,7 @@ TENANT = "default"
 
 
 class AttentiveStore(SqliteStore):
-    """Notes which hosts it is told of."""
+    """Records the hosts of the settlements that it receives."""
 
     hosts: list[str | None]
 
@@ -44,7 +44,7 @@ class Fleet:
         return created.job_id
 
     async def runs(self, job_id: str, until: Callable[[list[Run]], bool]) -> list[Run]:
-        """The runs of a job, oldest first, once they are as they should be."""
+        """Return the runs of a job, oldest first, as soon as they satisfy the condition."""
         while True:
             page = await self.store.list_runs(RunFilter(tenant=TENANT, job_id=job_id), None, 100)
             found = sorted(page.items, key=lambda run: run.fire_time)
@@ -53,9 +53,9 @@ class Fleet:
             await asyncio.sleep(0.01)
 
     async def ended(self, job_id: str) -> Run:
-        """The only run of a job, once it has ended."""
+        """Return the only run of a job as soon as it has ended."""
         (listed,) = await self.runs(job_id, lambda runs: bool(runs) and runs[0].is_terminal)
-        return (await self.store.runs([listed.id]))[listed.id]  # lists leave results out
+        return (await self.store.runs([listed.id]))[listed.id]  # lists do not contain results
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""Finished runs, as many as a test likes, put straight into the history."""
+"""Inserts finished runs directly into the history."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -13,7 +13,7 @@ from timeball.stores.sql.schema.table import as_tuple
 
 
 class Numbered:
-    """Ids that tell their number."""
+    """Random bits with a fixed value, so that an id contains this number."""
 
     def __init__(self, number: int) -> None:
         self._number = number
@@ -23,7 +23,7 @@ class Numbered:
 
 
 def finished(job: Job, at: Micros, number: int, **fields: Any) -> HistoryRow:
-    """A run that was made, fired and ended at an instant, and succeeded, unless said otherwise."""
+    """Return a successful run that was created, fired and ended at one instant. `fields` replace these values."""
     values = {
         "id": ids.run(at, Numbered(number)),
         "job_id": job.id,

@@ -1,4 +1,4 @@
-"""A real HTTP server on this machine for HTTP jobs to call; the test writes what it answers."""
+"""A real HTTP server on this machine for HTTP jobs to call. The test provides its handler."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @asynccontextmanager
 async def serving(handler: Handler) -> AsyncIterator[str]:
-    """Its address."""
+    """Start the server and yield its address."""
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", handler)
     runner = web.AppRunner(app, shutdown_timeout=0.1)

@@ -1,4 +1,4 @@
-"""The API over real HTTP, for clients that bring their own sockets."""
+"""The API over real HTTP, for clients with sockets of their own."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from tests.support.api import FakeWorker, running_api
 
 
 class LiveServer:
-    """The API on a loopback port, in a thread with its own event loop, with a worker that obeys simple commands."""
+    """The API on a loopback port, in a thread with its own event loop, with a worker that executes a few simple
+    commands.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

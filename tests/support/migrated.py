@@ -1,4 +1,4 @@
-"""Databases that have the schema already: to make one takes longer than most tests do."""
+"""Databases that have the schema already. Creating one takes longer than most tests."""
 
 from __future__ import annotations
 
@@ -27,11 +27,13 @@ SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid()
 """
 _SMALL = 200_000
-"""Bytes up to which it is faster to delete the rows of a table than to give it and its indexes new files."""
+"""Maximum size of a table in bytes up to which deleting its rows is faster than truncating it, which creates new files
+for the table and its indexes.
+"""
 
 
 def sqlite_store(path: Path) -> SqliteStore:
-    """A store on a new file."""
+    """Return a store on a new file."""
     path.write_bytes(_sqlite_file())
     return SqliteStore(path, wall=system.wall, monotonic=system.monotonic)
 
@@ -49,12 +51,12 @@ def migrate_postgres(dsn: str) -> None:
 
 
 async def empty_postgres(dsn: str) -> None:
-    """As if it had just been migrated."""
+    """Reset the database to its state directly after the migration."""
     await _backstage().do(dsn, _empty)
 
 
 def renew_postgres(dsn: str) -> None:
-    """The same for a database whose users may not have said goodbye."""
+    """Do the same as `empty_postgres` for a database that may have open sessions: they are terminated first."""
     asyncio.run(_renew(dsn))
 
 
@@ -68,7 +70,9 @@ async def tamper_with_postgres(dsn: str, statement: str) -> None:
 
 
 class _Backstage:
-    """A loop in a thread of its own that keeps its connections from test to test, which have a loop each."""
+    """An event loop in a thread of its own. It keeps its connections from test to test, while each test has another
+    loop.
+    """
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()

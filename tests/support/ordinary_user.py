@@ -1,4 +1,6 @@
-"""Timeball as an ordinary user, also when the tests run as root; and what the kernel has to keep its jobs in."""
+"""Runs Timeball as an ordinary user, also when the tests run as root. Also: which features of the kernel the tests
+need.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ NEEDS_ROOT = pytest.mark.skipif(not IS_ROOT, reason="needs root")
 
 @cache
 def open_python() -> str:
-    """An interpreter that an ordinary user may run, with everything that Timeball needs."""
+    """Return a Python interpreter that an ordinary user may execute, with all packages that Timeball needs. Skip the
+    test if there is none.
+    """
     usual = f"/usr/bin/python3.{sys.version_info.minor}"
     for candidate in (sys.executable, usual):
         with contextlib.suppress(OSError):
@@ -44,7 +48,7 @@ def open_python() -> str:
 
 
 def module_path() -> str:
-    """Timeball and what it needs, but not this interpreter's own modules."""
+    """Return the paths of Timeball and the packages that it needs, without the standard library of this interpreter."""
     packages = [path for path in sys.path if Path(path).name == "site-packages"]
     return os.pathsep.join([str(Path(timeball.__file__).parents[1]), *packages])
 
@@ -61,7 +65,7 @@ def user_group(user: str) -> int:
 
 @contextlib.contextmanager
 def shared_folder(place: str) -> Iterator[Path]:
-    """A folder that every user can reach, which the folders of pytest are not."""
+    """Create a folder that every user can enter, unlike the temporary folders of pytest."""
     folder = Path(tempfile.mkdtemp(prefix="timeball-test-", dir=place))
     try:
         folder.chmod(0o755)

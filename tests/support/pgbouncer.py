@@ -1,4 +1,4 @@
-"""A real PgBouncer before a PostgreSQL server of the tests, in transaction mode, reachable by a Unix socket only."""
+"""A real PgBouncer in front of a PostgreSQL server of the tests, in transaction mode, with a Unix socket only."""
 
 import contextlib
 import os
@@ -20,8 +20,9 @@ def pgbouncer_program() -> str | None:
 
 @contextlib.contextmanager
 def pgbouncer(server: PostgresServer, dsn: str, connections: int) -> Iterator[str]:
-    """The way to a database through a pooler with so many connections of its own. As it comes: it refuses settings that
-    it does not track."""
+    """Start a PgBouncer with at most `connections` connections to the database. Yield the address of the database
+    through it. With its default settings it refuses parameters that it does not track.
+    """
     program = pgbouncer_program()
     assert program is not None
     folder = server.folder / "pgbouncer"

@@ -1,12 +1,12 @@
-"""A real PostgreSQL server for tests and benchmarks, in a temporary folder, reachable by a Unix socket only.
+"""A real PostgreSQL server for tests and benchmarks, in a temporary folder, with a Unix socket only.
 
     with PostgresServer.start() as server:
         dsn = server.create_database()
         ...
         server.restart("immediate")  # as after a crash
 
-It leaves nothing behind, whatever becomes of the process that started it: a small guard process waits for
-that one's end, then shuts the server down and removes the folder.
+Nothing is left behind, however the process that started the server ends: a small guard process waits for that, then
+stops the server and removes the folder.
 """
 
 import asyncio
@@ -34,17 +34,17 @@ T = TypeVar("T")
 
 SUPERUSER = "timeball"
 PRISTINE = "TIMEBALL_TEST_CLUSTER"
-"""The variable that names a cluster nobody has used: to copy it takes a fraction of what it takes to make another."""
+"""The variable that names an unused cluster. Copying it takes a fraction of the time of creating one."""
 START_SECONDS = 60.0
 STOP_SECONDS = 30.0
 
 _STOP_SIGNALS: dict[StopMode, signal.Signals] = {
-    "smart": signal.SIGTERM,  # waits until the clients have gone
-    "fast": signal.SIGINT,  # ends the clients' sessions, then shuts down in order
-    "immediate": signal.SIGQUIT,  # stops at once; the next start recovers from the log, as after a crash
+    "smart": signal.SIGTERM,  # waits until all clients have disconnected
+    "fast": signal.SIGINT,  # ends the sessions of the clients, then shuts down cleanly
+    "immediate": signal.SIGQUIT,  # stops at once; the next start recovers from the write-ahead log, as after a crash
 }
 
-# Reads until the starting process closes its end of the pipe, on purpose or by dying.
+# Reads until the process that started the server closes its end of the pipe, or dies.
 _GUARD = """
 cat >/dev/null
 pid=$(head -n 1 "$1/data/postmaster.pid" 2>/dev/null)
@@ -60,11 +60,11 @@ rm -rf "$1"
 
 
 class PostgresError(RuntimeError):
-    """The server did not do what it was told; the message ends with its log."""
+    """Raised if the server does not start, stop or follow as expected. The message ends with its log."""
 
 
 class PostgresCluster:
-    """A running server, known by the DSN of a user who may create databases."""
+    """A running server, known by the DSN of a user with the right to create databases."""
 
     def __init__(self, admin_dsn: str) -> None:
         self.admin_dsn = admin_dsn
@@ -73,27 +73,27 @@ class PostgresCluster:
         return urlunsplit(urlsplit(self.admin_dsn)._replace(path=f"/{quote(dbname)}"))
 
     def create_database(self, *, template: str | None = None) -> str:
-        """Create a database of a new name, empty or a copy of `template`, and return its DSN."""
+        """Create a database with a new name, empty or as a copy of `template`. Return its DSN."""
         name = f"timeball_{uuid.uuid4().hex[:16]}"
         self.execute(f'CREATE DATABASE "{name}"' + (f' TEMPLATE "{template}"' if template else ""))
         return self.dsn(name)
 
     def drop_database(self, dsn: str) -> None:
-        """Drop the database that `dsn` names, with the sessions still open in it."""
+        """Drop the database of a DSN, and end the sessions that are open in it."""
         name = urlsplit(dsn).path.removeprefix("/")
         self.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
 
     def execute(self, sql: str, dsn: str | None = None) -> None:
-        """Run statements as the administrator, from synchronous code or from within an event loop."""
+        """Run statements as the administrator. May be called from synchronous code and within an event loop."""
         run_apart(_execute(dsn or self.admin_dsn, sql))
 
     def fetch_value(self, sql: str, dsn: str) -> Any:
-        """The first value of the first row."""
+        """Return the first value of the first row."""
         return run_apart(_fetch_value(dsn, sql))
 
 
 class PostgresServer(PostgresCluster):
-    """A server of one's own, which may be stopped and started again."""
+    """A server that the caller started, and may stop and start again."""
 
     @classmethod
     def start(
@@ -104,9 +104,9 @@ class PostgresServer(PostgresCluster):
         settings: Mapping[str, str] | None = None,
         first: bool = False,
     ) -> Self:
-        """Create a cluster and start it; the `first` one is copied by those that follow, as long as it is there.
+        """Create a cluster and start it. Later clusters are copies of the `first` one, as long as that exists.
 
-        `fsync=False` is for tests that do not pull the plug; benchmarks want `fsync=True`, the default of
+        `fsync=False` is for tests that do not simulate a power failure; benchmarks use `fsync=True`, the default of
         PostgreSQL. `settings` are further parameters of postgresql.conf.
         """
         parameters = {
@@ -117,7 +117,7 @@ class PostgresServer(PostgresCluster):
             "full_page_writes": "on" if fsync else "off",
             **(settings or {}),
         }
-        # Not TMPDIR: a socket's path has room for about 100 bytes, and another user must get there.
+        # Not TMPDIR: the path of a socket may have about 100 bytes, and another user must be able to enter the folder.
         parent = "/tmp" if os.access("/tmp", os.W_OK) else None
         folder = Path(tempfile.mkdtemp(prefix="timeball-pg-", dir=parent))
         guard = _start_guard(folder)
@@ -165,7 +165,7 @@ class PostgresServer(PostgresCluster):
 
     @property
     def pid(self) -> int:
-        """The process id of the postmaster."""
+        """Return the process id of the postmaster."""
         if self._process is None:
             raise PostgresError("the server is stopped")
         return self._process.pid
@@ -176,12 +176,12 @@ class PostgresServer(PostgresCluster):
 
     @property
     def log(self) -> str:
-        """What the server wrote so far."""
+        """Return the log of the server."""
         path = self.folder / "log"
         return path.read_text(errors="replace") if path.exists() else ""
 
     def stop(self, mode: StopMode = "fast") -> None:
-        """Stop the server and keep its data. Does nothing when it is stopped."""
+        """Stop the server and keep its data. Do nothing if it is stopped."""
         if self._process is None:
             return
         self._process.send_signal(_STOP_SIGNALS[mode])
@@ -192,12 +192,12 @@ class PostgresServer(PostgresCluster):
         self._process = None
 
     def restart(self, mode: StopMode = "immediate") -> None:
-        """Stop the server in this mode and start it on the same data, under the same DSN."""
+        """Stop the server in a mode, and start it again on the same data and under the same DSN."""
         self.stop(mode)
         self._launch()
 
     def standby(self, name: str = "standby") -> "PostgresServer":
-        """A copy of this server that follows it, and that it waits for with every commit."""
+        """Start a standby: a copy that follows this server. Every commit of this server waits for it."""
         copy = type(self).__new__(type(self))
         folder = Path(tempfile.mkdtemp(prefix="timeball-pg-", dir=self.folder.parent))
         PostgresServer.__init__(copy, folder, self._binaries, self._account, _start_guard(folder), self._parameters)
@@ -219,7 +219,7 @@ class PostgresServer(PostgresCluster):
         return copy
 
     def promote(self) -> None:
-        """Let a standby take over."""
+        """Make a standby the primary server."""
         self.execute("SELECT pg_promote(wait => true)")
 
     def _copy_cluster(self, source: Path, name: str) -> None:
@@ -236,11 +236,11 @@ class PostgresServer(PostgresCluster):
             raise PostgresError(f"pg_basebackup failed:\n{answer.stdout.decode(errors='replace')}")
 
     def close(self) -> None:
-        """Stop the server for good and remove its folder."""
+        """Stop the server and remove its folder."""
         try:
             self.stop("fast")
         finally:
-            _release_guard(self._guard)  # which also kills what did not stop
+            _release_guard(self._guard)  # also kills processes that did not stop
             if self._process is not None:
                 self._process.wait()
                 self._process = None
@@ -277,7 +277,7 @@ class PostgresServer(PostgresCluster):
         for name, value in self._parameters.items():
             command += ["-c", f"{name}={value}"]
         with (self.folder / "log").open("ab") as log:
-            # A session of its own, so that Ctrl-C reaches the test run and the test run stops the server.
+            # A session of its own, so that Ctrl-C reaches only the test run, which then stops the server.
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -296,7 +296,9 @@ class PostgresServer(PostgresCluster):
             time.sleep(0.02)
 
     def _ready(self) -> bool:
-        """Read the status line of postmaster.pid, as pg_ctl does, and make sure that it is this start's."""
+        """Return True if the status line of postmaster.pid says that the server is ready, as pg_ctl checks it, and if
+        the file is from this start.
+        """
         try:
             lines = (self.data / "postmaster.pid").read_text().splitlines()
         except FileNotFoundError:
@@ -305,7 +307,7 @@ class PostgresServer(PostgresCluster):
 
 
 def _runnable_binaries(binaries: Binaries, folder: Path, account: pwd.struct_passwd | None) -> Binaries:
-    """The binaries, or a copy of them where the account cannot reach them, such as below /root."""
+    """Return the programs, or a copy of them if the account cannot reach them, for example below /root."""
     try:
         answer = subprocess.run(
             [binaries.bindir / "postgres", "--version"],
@@ -362,6 +364,6 @@ async def _fetch_value(dsn: str, sql: str) -> Any:
 
 
 def run_apart(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine on a loop in a thread of its own: the caller may be inside a running loop."""
+    """Run a coroutine on an event loop in a thread of its own, because the caller may be inside a running loop."""
     with ThreadPoolExecutor(max_workers=1) as executor:
         return executor.submit(asyncio.run, coroutine).result()

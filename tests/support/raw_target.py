@@ -1,7 +1,7 @@
-"""An HTTP target that works on bare sockets: a test decides about every byte that it answers.
+"""An HTTP target on bare sockets: a test decides about every byte of its answers.
 
-Requests are framed as RFC 9112 says (`Transfer-Encoding` before `Content-Length`), so that a request which a client
-frames otherwise is seen as what a strict server makes of it.
+Requests are framed as RFC 9112 requires (`Transfer-Encoding` before `Content-Length`), so that a request which a client
+frames in another way is seen as a strict server sees it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from msgspec import Struct
 
 class RawRequest(Struct):
     connection: int
-    """The number of the connection that it came on, from 1."""
+    """The number of the connection of the request, from 1."""
     method: str
     path: str
     headers: dict[str, str]
-    """By their names in lower case."""
+    """The headers, by their names in lower case."""
     body: bytes
 
 
@@ -33,7 +33,7 @@ def response(body: bytes, *, status: str = "200 OK", headers: tuple[str, ...] = 
 
 @asynccontextmanager
 async def listening(respond: Respond) -> AsyncIterator[str]:
-    """Its address. Every request of a connection is answered, one after the other."""
+    """Start the target and yield its address. The requests of a connection are answered one after the other."""
     connections = 0
     tasks: set[asyncio.Task[None]] = set()
 

@@ -1,4 +1,4 @@
-"""A server that speaks S3, on a port of its own."""
+"""A server with the S3 protocol, on a port of its own."""
 
 import contextlib
 import socket
@@ -12,7 +12,7 @@ import httpx2
 
 @contextlib.contextmanager
 def s3_server(bucket: str) -> Iterator[str]:
-    """Its address. The bucket is there."""
+    """Start the server with an existing bucket, and yield its address."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]

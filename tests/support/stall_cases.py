@@ -1,6 +1,6 @@
-"""The largest legal body and the worst legal query of every route, over the worst state that a store may hold.
+"""The largest valid body and the worst valid query of every route, over the worst state that a store may hold.
 
-A route is measured if it has an entry in `CASES`; the stall test fails for a route without one.
+A route is measured if it has an entry in `CASES`. The stall test fails for a route without one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ JOB: Final = f"j_{'0' * 28}"
 
 @dataclass(frozen=True)
 class Size:
-    """How much there is. The small one keeps every kind of work, and takes seconds."""
+    """The amount of data. The small size has every kind of work, and takes seconds."""
 
     large_jobs: int
     small_jobs: int
@@ -54,7 +54,7 @@ WHOLE: Final = Size(
 
 @dataclass
 class State:
-    """What is stored, by the names that cases use."""
+    """What the store contains, by the names that the cases use."""
 
     api: Api
     size: Size
@@ -66,7 +66,7 @@ class State:
     small_workflow: str = ""
     workflow_run: str = ""
     run: str = ""
-    """One with as much output, as large a result and as many attempts as a run may have."""
+    """A run with as much output, as large a result and as many attempts as a run may have."""
     waiting_run: str = ""
     letter: str = ""
     backfill: str = ""
@@ -81,7 +81,7 @@ def encoded(document: Any) -> bytes:
 
 
 def filled(piece: bytes, size: int) -> bytes:
-    """An array of as many of these as there is room for."""
+    """Return an array of as many copies of a value as fit into a size."""
     return b"[" + b",".join([piece] * (size // (len(piece) + 1))) + b"]"
 
 
@@ -95,7 +95,7 @@ def value(inner: bytes, **fields: Any) -> bytes:
 
 
 def large_values() -> dict[str, bytes]:
-    """JSON of almost 1 MiB that takes long to read, to look through, or to write."""
+    """Return JSON of almost 1 MiB that takes long to parse, to check or to write, by its kind."""
     room = MIB - 1_000
     keys = b",".join(b'"%x":%d' % (at * 7919 % 1_000_003, at % 10) for at in range(room // 10))
     return {
@@ -118,7 +118,7 @@ def large_values() -> dict[str, bytes]:
 
 
 def refused_values() -> dict[str, bytes]:
-    """The same for JSON that is refused."""
+    """Return JSON of almost 1 MiB that is refused, by its kind."""
     room = MIB - 1_000
     return {
         "deep": b"[" * room,
@@ -133,7 +133,7 @@ def refused_values() -> dict[str, bytes]:
 
 
 def workflow_tasks(tasks: int, needs: int) -> list[dict[str, Any]]:
-    """As many tasks, and needs of all together, each of tasks before it."""
+    """Return a workflow with this number of tasks and of needs in total; each task needs earlier ones."""
     per_task = needs // tasks
     return [
         {"name": f"{at:x}", "taskId": "t", "needs": [f"{each:x}" for each in range(max(0, at - per_task), at)]}
@@ -146,7 +146,7 @@ def large_workflow() -> list[dict[str, Any]]:
 
 
 def referring_workflow() -> list[dict[str, Any]]:
-    """One task that needs thousands, and uses the results of them thousands of times."""
+    """Return a workflow with one task that needs thousands of others and uses their results thousands of times."""
     first = [{"name": f"{at:x}", "taskId": "t"} for at in range(3_000)]
     names_ = [each["name"] for each in first]
     last = {"name": "last", "taskId": "t", "needs": names_, "parameters": {"p": [{"$result": "bb7"}] * 45_000}}
@@ -168,7 +168,7 @@ def batch(jobs: Sequence[bytes], lines: bool) -> bytes:
 
 
 def batches(size: Size) -> dict[str, list[bytes]]:
-    """Jobs of batches, by what is bad about them."""
+    """Return the jobs of batches, by what makes them costly."""
     many = range(size.batch_jobs)
     zones = sorted(names())
     cron = {"type": "cron", "expression": "0 0 1 1 *"}
@@ -215,7 +215,7 @@ def case(method: str, path: str) -> Callable[[Case], Case]:
 
 
 def plain(method: str, path: str, *queries: str, **fields: Any) -> None:
-    """A route whose requests differ only in their queries."""
+    """Add a route whose requests differ only in their queries."""
 
     def build(state: State) -> list[Ask]:
         address = path.format(
@@ -341,7 +341,7 @@ def ledger(state: State) -> list[Ask]:
 
 @case("POST", "/v1/jobs/{jobId}/backfill")
 def backfill(state: State) -> list[Ask]:
-    """With calendars, a test of their own measures it."""
+    """A backfill with calendars is measured by a test of its own."""
     span = {"from": "2026-01-01T00:00:00Z", "to": "2026-03-01T00:00:00Z", "parallelism": 1}
     path = f"/v1/jobs/{state.cron_job}/backfill"
     return [Ask(path, encoded({**span, "dryRun": True}), about="dry run"), Ask(path, encoded(span))]
@@ -391,7 +391,7 @@ def cancel_workflow(state: State) -> list[Ask]:
 
 @case("POST", "/v1/workflows/{workflowId}/run")
 def run_workflow(state: State) -> list[Ask]:
-    """The weaver, which begins the run, is measured with the loops."""
+    """The workflow advancer, which begins the run, is measured with the loops."""
     return [Ask(f"/v1/workflows/{state.small_workflow}/run", status=(200, 409))]
 
 
@@ -461,7 +461,7 @@ CASES["POST", "/v1/dead-letters:discard"] = _letters("discard")
 
 @case("POST", "/v1/schedules:preview")
 def preview(state: State) -> list[Ask]:
-    """With calendars, a test of their own measures it."""
+    """A preview with calendars is measured by a test of its own."""
     del state
     body = {"schedule": WORST_CRON, "count": 100}
     padding = b'{"x":%b}' % large_values()["empty objects"]
@@ -495,7 +495,7 @@ def delete_task(state: State) -> list[Ask]:
 
 @case("PUT", "/v1/calendars/{name}")
 def put_calendar(state: State) -> list[Ask]:
-    """The worst calendars have tests of their own, which measure them."""
+    """The worst calendars are measured by tests of their own."""
     entries = [{"dates": [f"20{year}-{month:02}-01" for month in range(1, 13)]} for year in range(27, 99)]
     return [Ask(f"/v1/calendars/c{next(state.number)}", encoded({"entries": entries}))]
 
@@ -567,7 +567,7 @@ def poll(state: State) -> list[Ask]:
 
 @case("POST", "/v1/worker/report")
 def report(state: State) -> list[Ask]:
-    """Attempts that are not the worker's own cost as much to look at, and can be reported again."""
+    """Attempts of other sessions take as long to check, and can be reported again and again."""
     said = {"session": state.worker.session, "pollSeq": 1, "free": 0}
     attempt = {"runId": RUN, "attempt": 1, "token": 1}
     ended = {**attempt, "jobId": JOB, "serial": True, "age": 1, "took": 1}
@@ -627,7 +627,7 @@ async def stored(api: Api, size: Size) -> State:
 
 
 async def _runs(state: State) -> None:
-    """Runs that ended, with long output and large results; and letters with long errors."""
+    """Add finished runs with long output and large results, and dead letters with long errors."""
     api, worker = state.api, state.worker
     await worker.hello(slots=10_000)
     due = [encoded({"task": SHELL, "tags": ["ran"], "name": f"ran {at}"}) for at in range(state.size.runs)]
@@ -683,20 +683,20 @@ def _ends(worker: FakeWorker, assigned: Sequence[dict[str, Any]], seq: int, stat
 
 
 async def _put(api: Api, method: str, path: str, body: bytes = b"") -> str:
-    """The id of what was made."""
+    """Send a request that creates something, and return its id."""
     answered = await send(api.app, method, Ask(path, body))
     assert answered.status in (200, 201), f"{method} {path}: {answered.status} {answered.start[:300]!r}"
     return answered.location.rpartition("/")[2]
 
 
 async def measured_route(state: State, route: Route, tries: int = TRIES) -> dict[str, Stall]:
-    """The stalls of its worst requests, by what is bad about them."""
+    """Return the stalls of the worst requests of a route, by what makes them costly."""
     if route.permission is Permission.WORKER:
-        await state.worker.hello(slots=10_000)  # the session before may be over by now
+        await state.worker.hello(slots=10_000)  # the earlier session may have ended by now
     build = CASES[route.method, route.path]
     return await measured(state.api.app, route.method, lambda: build(state), tries)
 
 
 def missing() -> list[str]:
-    """Routes that have no case."""
+    """Return the routes without a case."""
     return [f"{route.method} {route.path}" for route in ROUTES if (route.method, route.path) not in CASES]

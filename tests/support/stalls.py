@@ -1,8 +1,8 @@
-"""How long one request holds the event loop of a server: the driver of the stall test and of `bench stalls`.
+"""Measures how long one request blocks the event loop of a server, for the stall test and for `bench stalls`.
 
-A ticker on the server's event loop compares two readings of the CPU time of the loop's thread, 5 ms apart: what lies
-between them ran without a turn for any other request. Requests go straight to the ASGI application, in the pieces that
-an HTTP server hands over, so that no work of a client is counted.
+A ticker on the event loop of the server compares two readings of the CPU time of the loop's thread, 5 ms apart: the
+work between them ran without a turn for any other request. Requests go directly to the ASGI application, in the pieces
+that an HTTP server passes on, so that no work of a client is counted.
 """
 
 from __future__ import annotations
@@ -18,23 +18,26 @@ from timeball.api.asgi import Application
 
 TICK_SECONDS: Final = 0.005
 PROMISED_STALL_SECONDS: Final = 0.050
-"""I28: CPU time that one request may hold the event loop for."""
+"""I28: maximum CPU time for which one request may block the event loop."""
 MAX_STALL_SECONDS: Final = PROMISED_STALL_SECONDS if THOROUGH else 0.080
-"""Beside other tests on every core the same instructions take up to 1.6 times the CPU time (32 ms alone, 52 ms so).
-Alone, as with `TIMEBALL_THOROUGH` and in `bench stalls`, the promise itself is the limit."""
+"""The limit of the test. With other tests on every core, the same instructions take up to 1.6 times the CPU time (32 ms
+alone, 52 ms with others). Alone, as with `TIMEBALL_THOROUGH` and in `bench stalls`, the promise itself is the limit.
+"""
 TRIES: Final = 5
-"""Work repeats itself, noise of the machine does not: the best of these counts."""
+"""Maximum number of measurements of a request; the best one counts. Its own work is the same each time, the noise of
+the machine is not.
+"""
 CHUNK_BYTES: Final = 65_536
-"""A body arrives in pieces of this size, and an answer is kept up to this size."""
+"""Size of the pieces in which a body arrives, and maximum size of the answer that is kept."""
 
 
 class Stall(NamedTuple):
-    """The longest stretch without a turn for others."""
+    """The longest time without a turn for other tasks."""
 
     cpu: float
     """Seconds of CPU time of the event loop's thread."""
     wall: float
-    """Seconds."""
+    """Seconds of wall clock time."""
 
 
 class Ask(NamedTuple):
@@ -46,9 +49,9 @@ class Ask(NamedTuple):
     key: str = ADMIN
     headers: tuple[tuple[str, str], ...] = ()
     about: str = ""
-    """What is bad about it, where a route has several."""
+    """What makes the request costly, if a route has several cases."""
     status: tuple[int, ...] = (200, 201, 204)
-    """An answer that is expected."""
+    """The expected statuses."""
 
 
 class Answered(NamedTuple):
@@ -57,11 +60,11 @@ class Answered(NamedTuple):
     """The first piece of the body."""
     size: int
     location: str
-    """The header."""
+    """The header `Location`."""
 
 
 class Ticker:
-    """Measures while it is entered."""
+    """Measures stalls inside its block."""
 
     def __init__(self) -> None:
         self.longest = Stall(0.0, 0.0)
@@ -87,7 +90,7 @@ class Ticker:
 
 
 async def send(app: Application, method: str, ask: Ask) -> Answered:
-    """Make a request, and leave out of the answer what is long."""
+    """Send a request. Of a long answer only the first piece is kept."""
     pieces = [ask.body[at : at + CHUNK_BYTES] for at in range(0, len(ask.body), CHUNK_BYTES)] or [b""]
     waiting = iter(pieces)
     left = len(pieces)
@@ -130,8 +133,9 @@ async def send(app: Application, method: str, ask: Ask) -> Answered:
 async def measured(
     app: Application, method: str, asks: Callable[[], Sequence[Ask]], tries: int = TRIES
 ) -> dict[str, Stall]:
-    """The stall of each request, by what is bad about it: the best of some tries, of which the later ones are made only
-    while the earlier were too long."""
+    """Return the stall of each request, by what makes it costly: the best of several tries. A request is repeated only
+    while its stall was too long.
+    """
     found: dict[str, Stall] = {}
     for _ in range(tries):
         for ask in asks():

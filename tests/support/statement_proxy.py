@@ -31,7 +31,7 @@ class Cut(StrEnum):
     AFTER = "after"
     """The server has answered; the answer does not reach the client."""
     RACING = "racing"
-    """The request reaches the server, which may still be at work when the client tries again."""
+    """The request reaches the server, which may still execute it when the client tries again."""
 
 
 class StatementProxy:
@@ -43,7 +43,7 @@ class StatementProxy:
         self._folder = folder
         self.dsn = parts._replace(netloc=f"{parts.username}@", query=f"host={quote(str(folder), safe='')}").geturl()
         self.round_trips: list[str] = []
-        """What each round trip asked for, since the last call of `watch`."""
+        """The statement of each round trip since the last call of `watch`."""
         self.cuts = 0
         self._cut_at: int | None = None
         self._how = Cut.BEFORE
@@ -51,12 +51,12 @@ class StatementProxy:
         self._sessions: list[_Session] = []
 
     def fall_silent(self) -> None:
-        """From here on, the connections that there are carry nothing any more, and stay open."""
+        """Drop all further data of the open connections without closing them."""
         for session in self._sessions:
             session.is_silent = True
 
     def watch(self, cut_at: int | None = None, how: Cut = Cut.BEFORE) -> None:
-        """Count from here on; cut the connection at the round trip with this number, from 0."""
+        """Count round trips from now on. Cut the connection at the round trip with this number, from 0."""
         self.round_trips, self.cuts = [], 0
         self._cut_at, self._how = cut_at, how
 
@@ -82,7 +82,7 @@ class StatementProxy:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def arrived(self, request: str) -> Cut | None:
-        """Count a round trip; how to cut it, if this is the one."""
+        """Count a round trip. Return how to cut the connection at it; None: do not cut."""
         self.round_trips.append(request)
         if len(self.round_trips) - 1 != self._cut_at:
             return None
@@ -103,7 +103,7 @@ class _Session:
 
     async def run(self) -> None:
         async with contextlib.AsyncExitStack() as stack:
-            stack.push_async_callback(asyncio.sleep, 0)  # a transport closes with the next turn of the loop
+            stack.push_async_callback(asyncio.sleep, 0)  # a transport closes in the next turn of the event loop
             stack.callback(self._to_client.transport.abort)
             stack.enter_context(contextlib.suppress(OSError, asyncio.IncompleteReadError))
             self._server, self._to_server = await self._proxy.connect()
@@ -175,7 +175,7 @@ async def _message(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
 
 @contextlib.asynccontextmanager
 async def statement_proxy(dsn: str) -> AsyncIterator[StatementProxy]:
-    folder = Path(tempfile.mkdtemp(prefix="timeball-cut-", dir="/tmp"))  # the path of a socket is at most 107 bytes
+    folder = Path(tempfile.mkdtemp(prefix="timeball-cut-", dir="/tmp"))  # the path of a socket has at most 107 bytes
     try:
         proxy = StatementProxy(dsn, folder)
         server = await asyncio.start_unix_server(proxy.serve, folder / ".s.PGSQL.5432", limit=1 << 22)

@@ -58,7 +58,7 @@ class World:
             pass
 
     async def work_off(self) -> None:
-        """Claim and end everything that is due."""
+        """Plan, claim and settle everything that is due."""
         await self.plan()
         now = self.store.now()
         session = await self.worker()
@@ -68,7 +68,7 @@ class World:
             )
 
     async def worker(self) -> str:
-        """The session of a new worker."""
+        """Register a new worker and return its session."""
         now = self.store.now()
         self._workers += 1
         worker = WorkerRecord(
@@ -82,7 +82,7 @@ class World:
         await run_now(self.context, "default", job_id)
 
     async def live(self, length: Micros, step: Micros = SECOND) -> None:
-        """Let time pass, working off what is due at every step of it."""
+        """Let time pass in steps, and execute what is due at each step."""
         until = self.time + length
         while self.time < until:
             self.time = min(self.time + step, until)
@@ -99,7 +99,7 @@ class World:
         return (await self.store.jobs([job_id]))[job_id].status
 
     async def runs(self, job_id: str) -> list[Run]:
-        """All runs and spans, in the order of their instants."""
+        """Return all runs and ledger rows, in the order of their fires."""
         found, cursor = [], None
         while True:
             page = await self.store.list_runs(RunFilter(tenant="default", job_id=job_id), cursor, 10_000)

@@ -1,7 +1,7 @@
-"""Clients without a key that cost a server as much as they can: `python -m tests.support.strangers PORT COUNT SECONDS`.
+"""Clients without a key that cost a server as much as possible: `python -m tests.support.strangers PORT COUNT SECONDS`.
 
-Each of them does one thing over and over, and connects again a moment after the server has closed its connection. The
-last line says how often each kind was closed.
+Each client repeats one kind of attack, and connects again shortly after the server has closed its connection. The last
+line of the output has the number of closed connections by kind.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 
 AGAIN = 0.5
-"""Seconds until a stranger comes again."""
+"""Seconds until a client connects again."""
 
 Stranger = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -41,7 +41,7 @@ async def byte_by_byte(reader: asyncio.StreamReader, writer: asyncio.StreamWrite
 
 
 async def pipelining(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """As much as the server takes, and no answer is read."""
+    """Send as many requests as the server accepts, and read no answer."""
     requests = b"GET /v1/jobs HTTP/1.1\r\nHost: x\r\n\r\n" * 1_000
     while True:
         writer.write(requests)
@@ -77,7 +77,7 @@ async def bother(port: int, kind: Stranger, seconds: float, closed: Counter[str]
                 stranger.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
                 await loop.sock_connect(stranger, ("127.0.0.1", port))
                 reader, writer = await asyncio.open_connection(sock=stranger, limit=1_000)
-                # What is unread stays with the server: this end takes nothing by itself, unless it reads.
+                # Unread data stays with the server: this side receives nothing unless it reads.
                 if kind in (pipelining, unread):
                     writer.transport.pause_reading()  # type: ignore[attr-defined]
                 await kind(reader, writer)

@@ -1,4 +1,6 @@
-"""A server that answers what a test told it to, behind the client's transport: no socket, no clock."""
+"""A server behind the transport of the client that gives the answers of a test, without a socket and
+without a clock.
+"""
 
 from __future__ import annotations
 
@@ -33,16 +35,16 @@ class StubServer:
     def on(
         self, method: str, path: str, body: Any = None, *, status: int = 200, headers: dict[str, str] | None = None
     ) -> None:
-        """The next answer to such a request; the last one is given again and again."""
+        """Set the next answer to such a request. The last one that was set is repeated."""
         raw = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         self._answers.setdefault((method, path), []).append(Incoming(status, headers or {}, raw))
 
     def fail(self, method: str, path: str, error: BaseException) -> None:
-        """The next such request gets no answer."""
+        """Let the next such request fail without an answer."""
         self._answers.setdefault((method, path), []).append(error)
 
     def cut(self, method: str, path: str, body: bytes, error: BaseException) -> None:
-        """The next answer to such a request breaks off after this."""
+        """Let the next answer to such a request end early, after this part of the body."""
         self._answers.setdefault((method, path), []).append((Incoming(200, {}, body), error))
 
     def problem(self, method: str, path: str, status: int, code: str, detail: str, **more: Any) -> None:

@@ -1,4 +1,4 @@
-"""`TIMEBALL_THOROUGH=1` asks tests for all they can do; without it they do as much as fits into a few minutes."""
+"""`TIMEBALL_THOROUGH=1` makes tests as thorough as they can be; without it they do what fits into a few minutes."""
 
 import os
 

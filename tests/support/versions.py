@@ -1,4 +1,4 @@
-"""Timeball of an earlier commit, beside the one of the working tree."""
+"""Provides Timeball of an earlier commit, to run it beside that of the working tree."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ import pytest
 from bench.revisions import ROOT, UnknownRevision, commit_of, source_of
 
 BEFORE: Final = "d9dce18f6e9c2ff507cf0260b2737fd98c1c9649"
-"""The last commit before all modules and most classes, statements and loops were moved and renamed. A name that is sent
-or stored and was renamed by mistake shows between this commit and the present one. Its newest migration is 0015: a
-later migration must say that it works with schema 15, or this constant moves to a commit that it works with."""
+"""The last commit before all modules and most classes, statements and loops were moved and renamed. If a name that is
+sent or stored was renamed by mistake, that shows between this commit and the current one. Its newest migration is 0015:
+a later migration must declare that it works with schema 15, or this constant moves to a commit that it works with.
+"""
 
 
 def source_before(folder: Path) -> Path:
-    """The folder with the package of the commit BEFORE, for PYTHONPATH; made once in `folder`, for all processes and
-    test runs."""
+    """Return the folder with the package of the commit BEFORE, for PYTHONPATH. It is created once in `folder`, for all
+    processes and test runs.
+    """
     try:
         commit_of(BEFORE)
     except (FileNotFoundError, UnknownRevision) as error:
@@ -31,7 +33,7 @@ def source_before(folder: Path) -> Path:
     if not kept.exists():
         with source_of(BEFORE) as source, tempfile.TemporaryDirectory(dir=folder) as unfinished:
             copy = shutil.copytree(source, Path(unfinished) / "src")
-            with contextlib.suppress(OSError):  # another process was first
+            with contextlib.suppress(OSError):  # another process created it first
                 copy.rename(kept)
     return kept
 
@@ -44,8 +46,9 @@ def _leave(error: Exception) -> NoReturn:
 
 
 def absence(error: Exception, *, is_shallow: bool, in_ci: bool) -> str:
-    """Why there is no earlier version to compare with. A clone of CI without the commit is a failure, unless the clone
-    has only the newest commits: then CI has decided against history for all tests."""
+    """Return why there is no earlier version to compare with. In CI, a clone without the commit is a failure, unless
+    the clone has only the newest commits: then CI has decided to test without history.
+    """
     if is_shallow:
         return f"the clone is shallow and lacks {BEFORE[:12]}; `git fetch --unshallow` gets it"
     what = "git is not installed" if isinstance(error, FileNotFoundError) else f"there is no commit {BEFORE[:12]} here"
