@@ -1,4 +1,4 @@
-"""`python -m tests.simulation`: many seeds, a progress line, and the first violations with their traces."""
+"""`python -m tests.simulation`: runs many seeds, prints a progress line, and the first violations with their traces."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.simulation.simulate import Outcome, simulate
 CHUNK = 20
 SHARE_APART = 0.02
 Chunk: TypeAlias = tuple[int, int, str | None, str | None]
-"""The first seed, how many, the planted bug and the theme."""
+"""The first seed, the number of seeds, the planted bug and the theme."""
 
 
 def _chunks(first: int, count: int, plant: str | None, theme: str | None) -> list[Chunk]:

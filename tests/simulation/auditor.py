@@ -1,6 +1,7 @@
-"""Watches every effect on the store and keeps its own small books: who holds which run, under which token and lease.
+"""Watches every effect on the store and keeps its own record of which session holds which run, with its token and
+lease.
 
-It breaks off at the first answer that these books do not allow.
+It raises a violation at the first answer that contradicts this record.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Held:
 
 @dataclass(slots=True)
 class Grant:
-    """A claim as it was made."""
+    """A claim at the moment when it was made."""
 
     at: Micros
     session: str
@@ -49,17 +50,17 @@ class Auditor:
         self.inspector = Inspector(world)
         self.books = preemption.Books(world, self)
         self.held: dict[str, Held] = {}
-        """Live claims by run."""
+        """Claims that have not ended, by run."""
         self.grants: dict[int, Grant] = {}
-        """All claims there ever were, by token."""
+        """All claims that were ever made, by token."""
         self.ended: dict[str, tuple[Micros, Status]] = {}
-        """Terminal runs, as far as a worker's report or a cancel ended them."""
+        """Runs that a report of a worker or a cancel ended, with the time and the terminal status."""
         self.accepted: dict[str, int] = {}
-        """The token whose report ended the run."""
+        """By run: the token whose report ended it."""
         self.returned: set[int] = set()
-        """Tokens that were given back at no cost."""
+        """Tokens of claims that were released and cost no attempt."""
         self.released: dict[int, Micros] = {}
-        """When each claim ended, however it did."""
+        """By token: when the claim ended, in any way."""
         self._leases: dict[str, Micros] = {}
         self._newest_token = 0
         self._leader: Lead | None = None
@@ -81,7 +82,7 @@ class Auditor:
         }
 
     def watch(self, name: str, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        """Do it, and look at what happened."""
+        """Execute a call of the store, and check its result."""
         if name in ("give_back", "end_session"):
             return self._watch_return(name, args)
         if name == "prune_day" and self._world.theme == pruning.THEME:
@@ -177,7 +178,7 @@ class Auditor:
             raise Violation("I8", f"{what} of token {token} was {'refused' if refused else 'taken'}; holder: {held}")
 
     def leases_moved(self, step: Micros) -> None:
-        """The store's clock steps, and what is left of every lease stays."""
+        """Move all leases after a step of the store's clock: their remaining time stays the same."""
         now = self._world.now - step
         for session, until in self._leases.items():
             if until > now:

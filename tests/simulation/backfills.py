@@ -1,6 +1,6 @@
-"""Backfills in a world of their own, the theme `backfills`: what users ask for, and what has to become of it.
+"""Backfills in worlds of their own, the theme `backfills`: the requests of users, and the checks of their results.
 
-Other worlds have none, and their servers do not look for any: so their traces stay what they were.
+Other worlds have no backfills, and their servers do not run the backfiller, so the traces of their seeds stay the same.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ async def do_something(clients: Clients, world: World, record: JobRecord) -> Non
 
 
 async def _begin(clients: Clients, world: World, record: JobRecord) -> None:
-    """Ask for a range of the past, perhaps several times with one key, at once and again."""
+    """Request a backfill of a past range, possibly several times with one key, at the same time and again later."""
     job_id, dice = world.find(record), world.dice
     assert job_id is not None
     until = world.now - dice.randrange(100 * S)
@@ -77,7 +77,7 @@ async def _begin(clients: Clients, world: World, record: JobRecord) -> None:
 
 
 def unfinished(world: World) -> list[Backfill]:
-    """Those that have to come to their end by themselves."""
+    """Return the backfills that must end by themselves."""
     blocked = world.blocked_keys()
     return [
         each.backfill
@@ -97,7 +97,7 @@ def _all(world: World) -> list[BackfillProgress]:
 
 
 def within_parallelism(world: World) -> None:
-    """I18: whenever runs are made, no more of a backfill are alive than it may have."""
+    """I18: when runs are created, no more runs of a backfill are alive than its parallelism allows."""
     alive = dict(world.rows(TOO_MANY))
     for each in _all(world):
         if alive.get(each.backfill.id, 0) > each.backfill.parallelism:
@@ -105,7 +105,7 @@ def within_parallelism(world: World) -> None:
 
 
 def each_fire_once(checker: Checker) -> None:
-    """I2, I5, I23: its runs are its first fires, oldest first, each once; and it counts them right."""
+    """I2, I5, I23: the runs of a backfill are its first fires, oldest first, each once, and its counts are right."""
     runs: dict[str, list[Run]] = defaultdict(list)
     for case in checker.backfilled:
         for run in case.runs.values():
@@ -132,7 +132,7 @@ def each_fire_once(checker: Checker) -> None:
 
 
 def _instants(asked: Backfill) -> list[Micros]:
-    """By arithmetic of its own, as far back as somebody asked."""
+    """Return the fires of a backfill, computed independently of the code under test."""
     spec = asked.spec
     starts, ends = (None if text is None else oracle.micros(text) for text in (spec.start_at, spec.end_at))
     last = asked.until - 1 if ends is None else min(asked.until - 1, ends)
@@ -145,7 +145,7 @@ def _instants(asked: Backfill) -> list[Micros]:
 
 
 def as_asked(checker: Checker) -> None:
-    """I1, I14: what was acknowledged is there, once per key, and nothing else is."""
+    """I1, I14: a backfill that was acknowledged exists, once per idempotency key, and no other exists."""
     known = {each.backfill.id: each.backfill for each in _all(checker.world)}
     for record in checker.records:
         asked = [each for each in record.others if each.kind == "backfill"]
@@ -165,7 +165,7 @@ def as_asked(checker: Checker) -> None:
 
 
 def nothing_of_paused_or_cancelled(checker: Checker) -> None:
-    """I10, I11: after a cancel of the backfill or a pause of its job was acknowledged, no run of it is made."""
+    """I10, I11: after a cancel of the backfill, or a pause of its job, was acknowledged, no run of it is created."""
     for case in checker.backfilled:
         changes = [each for each in case.record.changes if each.possible]
         resumes = [(each.lo, each.lo) for each in changes if each.kind == "resume"]

@@ -1,7 +1,8 @@
-"""Calendars in a world of their own, the theme `calendars`: an operator freezes, prolongs and lifts, most jobs look.
+"""Calendars in worlds of their own, the theme `calendars`: an operator changes calendars, and most jobs refer to them.
 
-What is closed is known here from what the operator asked for, as spans of time, by arithmetic of its own. Until an
-answer is there nobody knows which calendar counts; and whoever plans late goes by the one of then.
+The closed times are known here from the requests of the operator, as ranges of time, computed independently of the code
+under test. While a request is not answered, either calendar may be in force. A fire that is planned late is decided by
+the calendar at that time.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ THEME = "calendars"
 TENANT = "t"
 NAME = "freeze"
 EXCLUDED = "excluded by calendar"
-"""What did not run because a calendar was closed says so."""
+"""The beginning of the reason of a fire that a calendar excluded."""
 LAG: Micros = 35 * MS
 
 
 @dataclass(frozen=True)
 class Edition:
-    """One calendar that somebody put, and when."""
+    """A version of a calendar that the operator stored, and when."""
 
     spans: tuple[tuple[Micros, Micros], ...]
     request: Request
@@ -48,7 +49,7 @@ class Edition:
         return any(begin <= at < end for begin, end in self.spans)
 
     def opens(self, at: Micros) -> bool:
-        """Whether a closure ends here."""
+        """Return True if a closed time ends at this instant."""
         return any(end == at for _, end in self.spans)
 
 
@@ -63,7 +64,7 @@ def bound(spec: JobSpec, seed: int, uid: int) -> JobSpec:
 
 
 class Operator:
-    """Puts calendars, and writes down which."""
+    """Changes calendars, and records each version."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -73,7 +74,7 @@ class Operator:
 
     @property
     def first(self) -> NamedCalendar:
-        """What there is when the world begins."""
+        """Return the calendar with which the world begins."""
         return NamedCalendar(tenant=TENANT, name=NAME, calendar=_calendar(()), version=1, updated_at=0)
 
     async def work(self, until: Micros) -> None:
@@ -113,7 +114,7 @@ class Operator:
     # --- what may have counted ---------------------------------------------------------------------------------
 
     def in_force(self, since: Micros, until: Micros) -> list[Edition]:
-        """The editions that may have counted at some moment between two."""
+        """Return the versions that may have been in force at some time in a range."""
         possible = [each for each in self.editions if each.request.possible and each.request.lo <= until]
         return [
             each
@@ -125,7 +126,7 @@ class Operator:
         ]
 
     def may_open(self, at: Micros) -> bool:
-        """Whether a closure may end here: by itself, or because somebody put another calendar."""
+        """Return True if a closed time may end at this instant: by itself, or because the calendar was changed."""
         editions = [each for each in self.editions if each.request.possible]
         return any(each.opens(at) or each.request.lo - LAG <= at <= each.request.hi for each in editions)
 
@@ -143,7 +144,7 @@ def is_excluded(row: Run) -> bool:
 
 
 def openings(case: Case, checker: Checker, raw: set[Micros]) -> set[Micros]:
-    """Instants that are not in a job's schedule, but at which it may be owed a fire."""
+    """Return instants that are not in the schedule of a job, but at which it may have a deferred fire."""
     if case.record.spec.excluded != "next_open" or not case.record.spec.calendars:
         return set()
     operator = checker.world.operator
@@ -152,7 +153,7 @@ def openings(case: Case, checker: Checker, raw: set[Micros]) -> set[Micros]:
 
 
 def most_openings(case: Case, checker: Checker, row: Run) -> int:
-    """How many more instants a row may count: fires that were owed, and missed or caught by another freeze."""
+    """Return how many more fires a ledger row may count: deferred fires that were missed or excluded again."""
     if not case.record.spec.calendars or case.record.spec.excluded != "next_open":
         return 0
     editions = checker.world.operator.editions
@@ -161,7 +162,7 @@ def most_openings(case: Case, checker: Checker, row: Run) -> int:
 
 
 def _none_inside(checker: Checker) -> None:
-    """I11: no fire of an instant runs that was closed when it fell due, whatever was planned before."""
+    """I11: no run starts for a fire at a time that was closed when the fire fell due, even if it was planned before."""
     for case in _bound(checker):
         for witness in case.witnesses:
             run = case.runs.get(witness.run_id)
@@ -173,7 +174,7 @@ def _none_inside(checker: Checker) -> None:
 
 
 def _told_why(checker: Checker) -> None:
-    """I2: what is excluded was closed."""
+    """I2: a fire with the verdict excluded was at a closed time."""
     for case in _bound(checker):
         for row in case.rows:
             if is_excluded(row):
@@ -183,7 +184,7 @@ def _told_why(checker: Checker) -> None:
 
 
 def _owed_once(checker: Checker) -> None:
-    """I2, I5: with `next_open`, what follows excluded instants is one fire where they open, and nothing more."""
+    """I2, I5: with `next_open`, excluded fires are followed by exactly one fire, when the calendar opens."""
     for case in _bound(checker):
         if case.record.spec.excluded != "next_open" or _was_changed(case.record):
             continue
@@ -197,7 +198,7 @@ def _owed_once(checker: Checker) -> None:
 
 
 def _was_changed(record: JobRecord) -> bool:
-    """Whether something else may have moved its schedule."""
+    """Return True if something other than a calendar may have changed the fires of a job."""
     return any(change.possible for change in record.changes) or any(each.possible for each in record.others)
 
 

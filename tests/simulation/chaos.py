@@ -1,4 +1,4 @@
-"""What goes wrong, and when: each seed has its own mixture of faults and its own rate."""
+"""Decides which faults occur, and when. Each seed has its own mixture of faults and its own rate."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Chaos:
         self._outages = 0
 
     async def rage(self) -> None:
-        """Until calm is due."""
+        """Cause faults until the calm phase begins."""
         world, dice = self._world, self._world.dice
         while True:
             await world.sleep(int(dice.expovariate(1 / self._pause)))
@@ -49,7 +49,7 @@ class Chaos:
             self._strike(dice.choice(self._kinds))
 
     def _length(self) -> int:
-        """How long a fault lasts: mostly short, sometimes far beyond a lease."""
+        """Return how long a fault lasts: mostly short, sometimes far longer than a lease."""
         dice = self._world.dice
         if self._world.theme == "zombies":
             return dice.randrange(12, 45) * S

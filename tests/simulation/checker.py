@@ -1,4 +1,6 @@
-"""The promises, checked after the fact from what jobs, clients and the auditor wrote down, and what the store says."""
+"""The promises, checked at the end from the records of jobs, clients and the auditor, and from the content of the
+store.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +29,12 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 LAG: Micros = 35 * MS
-"""A server's idea of the store's time may be this much behind."""
+"""Maximum time by which a server's estimate of the store's time may be late."""
 TOLERANCE: Micros = 2 * S
 DEADLINE = "eadline"
-"""What is skipped for its start deadline says so."""
+"""Part of the reason of a run that was skipped because of its start deadline."""
 NOT_THERE = "not running at the time"
-"""What became of instants that nobody planned in time says so."""
+"""Part of the reason of fires that were missed because no server planned them in time."""
 WINDOWS = {"10s": 10 * S, "1m": 60 * S, "5m": 300 * S, "1h": 3600 * S}
 
 
@@ -43,7 +45,7 @@ class Case:
         self.record = record
         self.job = job
         self.rows = rows
-        """Its ledger, oldest first."""
+        """The ledger of the job, oldest first."""
         self.runs = {run.id: run for run in runs}
         self.witnesses = witnesses
         self.by_run: dict[str, list[Witness]] = defaultdict(list)
@@ -60,7 +62,7 @@ class Case:
 
     @property
     def ruled(self) -> bool:
-        """Whether its runs may have to wait for more than a slot."""
+        """True if runs of the job may have to wait for something other than a slot."""
         spec = self.record.spec
         return spec.ordering_key is not None or spec.gated or spec.profile is not None or isinstance(spec.task, Http)
 
@@ -78,7 +80,7 @@ class Checker:
             self.jobs[status.job.spec.parameters["uid"]].append(status.job)
         self.cases: list[Case] = []
         self.backfilled: list[Case] = []
-        """The same jobs, with what was backfilled: neither in the ledger, nor under the overlap policy."""
+        """The same jobs with the runs of backfills, which are neither in the ledger nor under the overlap policy."""
         for case in self._cases():
             runs = [run for run in case.runs.values() if backfills.is_backfilled(run)]
             if runs:
@@ -114,14 +116,14 @@ class Checker:
         cursor = None
         while True:
             page = self.world.read("list_runs", RunFilter(tenant=TENANT, job_id=job.id), cursor, 1000)
-            whole = self.world.read("runs", [run.id for run in page.items])  # lists leave results out
+            whole = self.world.read("runs", [run.id for run in page.items])  # lists do not contain results
             runs += [whole.get(run.id, run) for run in page.items]
             cursor = page.next_cursor
             if cursor is None:
                 return runs
 
     def undisturbed(self, since: Micros, until: Micros) -> bool:
-        """Whether nothing at all went wrong between two instants, nor shortly before."""
+        """Return True if no fault occurred between two instants or shortly before."""
         world = self.world
         if world.healthy_from is not None and since >= world.healthy_from:
             return not any(begin < until and end + 20 * S > since for begin, end in world.damage.spells)
@@ -132,7 +134,7 @@ class Checker:
         )
 
     def raw_instants(self, case: Case) -> set[Micros]:
-        """The instants of a job's schedule, whatever calendars say."""
+        """Return the fires of the schedule of a job, without regard to calendars."""
         return oracle.due(case.record, case.job.created_at, case.job.next_fire_at, self.world.now).allowed
 
     def check(self) -> None:
@@ -142,7 +144,7 @@ class Checker:
 
 
 def _durable(checker: Checker) -> None:
-    """I1: what was acknowledged exists."""
+    """I1: a job that was acknowledged exists."""
     for record in checker.records:
         acknowledged = [request for request in record.submissions if request.outcome == "ok"]
         known = {job.id for job in checker.jobs.get(record.uid, [])}
@@ -154,12 +156,12 @@ def _durable(checker: Checker) -> None:
 
 
 def _covered_once(checker: Checker) -> None:
-    """I2, I5, I23: each due instant has exactly one ledger row, nothing else has one, and the sums add up."""
+    """I2, I5, I23: each due fire has exactly one ledger row, nothing else has one, and the sums add up."""
     world = checker.world
     blocked = world.blocked_keys()
     for case in checker.cases:
         if follows.follows(case) is not None:
-            continue  # what ends is due, and nothing else
+            continue  # the fires of a job that follows another are the ends of runs, which `follows` checks
         due = oracle.due(case.record, case.job.created_at, case.job.next_fire_at, world.now)
         covered: Counter[Micros] = Counter()
         cancelled = {row.fire_time for row in case.rows if row.fires == 1 and _cancelled_ahead(row)}
@@ -197,12 +199,12 @@ def _covered_once(checker: Checker) -> None:
 
 
 def _cancelled_ahead(row: Run) -> bool:
-    """Whether a user cancelled this one fire before it was due."""
+    """Return True if a user cancelled this fire before it was due."""
     return row.verdict is Verdict.CANCELLED and row.finished_at is not None and row.finished_at < row.fire_time
 
 
 def _counted(checker: Checker) -> None:
-    """I23: a job knows how often it fired, and does so no more often than it may."""
+    """I23: the job counts its fires correctly, and there are no more of them than `maxRuns` allows."""
     for case in checker.cases:
         unasked = (NOT_THERE, calendars.EXCLUDED)
         fires = [run for run in case.runs.values() if run.is_due_instant and not run.reason.startswith(unasked)]
@@ -215,7 +217,9 @@ def _counted(checker: Checker) -> None:
 
 
 def _must_be_there(checker: Checker, case: Case, instant: Micros) -> bool:
-    """In bad weather the planner may be behind; what it has not reached yet is late, not lost."""
+    """Return True if a fire must be in the ledger. While faults occur the planner may be late; a fire that it has not
+    reached yet is not lost.
+    """
     behind = case.job.next_fire_at
     if checker.world.bounded:
         return instant <= checker.world.now - TOLERANCE or behind is None or instant < behind
@@ -223,19 +227,19 @@ def _must_be_there(checker: Checker, case: Case, instant: Micros) -> bool:
 
 
 def _never_early(checker: Checker) -> None:
-    """I3."""
+    """I3: no attempt starts before its fire time."""
     for witness in checker.world.witnesses:
         if witness.start < witness.fire_time:
             raise Violation("I3", f"{witness} started {witness.fire_time - witness.start} µs early")
 
 
 def _punctual(checker: Checker) -> None:
-    """I4: within 2 s while a slot was free and nothing was wrong."""
+    """I4: a run starts within 2 s of its time if a slot was free and no fault occurred."""
     world = checker.world
     if world.wandering:
-        return  # a report cannot amend a poll that hangs at another server: late by up to the poll's patience
+        return  # a report cannot change a poll that is pending at another server: a start may be late
     if any(record.spec.profile is not None for record in checker.records):
-        return  # a worker may be kept free for a run that needs all of it
+        return  # a worker may be reserved for a run that needs all of it
     slots = sum(house.offer.slots for house in world.workers if not house.offer.dedicated)
     busy = sorted([(w.start, 1) for w in world.witnesses] + [(w.end, -1) for w in world.witnesses if w.end is not None])
     for case in checker.cases:
@@ -278,7 +282,7 @@ def _blocked(checker: Checker, case: Case, run: Run, due: Micros) -> bool:
 
 
 def _one_completion(checker: Checker) -> None:
-    """I6: how a run ended is what its one effective attempt did, and what the auditor saw."""
+    """I6: the end of a run is that of its one effective attempt, and the one that the auditor saw."""
     for case in checker.everything:
         for run in case.runs.values():
             seen = checker.auditor.ended.get(run.id)
@@ -294,7 +298,7 @@ def _one_completion(checker: Checker) -> None:
 
 
 def _one_at_a_time(checker: Checker) -> None:
-    """I7: an attempt executes only while it is held, and no two of a run at the same time."""
+    """I7: an attempt executes only while it is held, and no two attempts of a run execute at the same time."""
     world = checker.world
     for case in checker.everything:
         for run_id, attempts in case.by_run.items():
@@ -311,7 +315,7 @@ def _one_at_a_time(checker: Checker) -> None:
 
 
 def _attributed(checker: Checker) -> None:
-    """I8: what is kept of an attempt was said by that attempt."""
+    """I8: all stored output of an attempt was written by that attempt."""
     for case in checker.everything:
         for run_id, attempts in case.by_run.items():
             words = checker.world.read("logs", run_id, None, -1, 10_000)
@@ -319,7 +323,9 @@ def _attributed(checker: Checker) -> None:
             for line in words:
                 for text in line.text.split("\n"):
                     if text and (line.attempt, text.split()[1]) not in spoke:
-                        raise Violation("I8", f"{case}: attempt {line.attempt} of {run_id} is said to say {text!r}")
+                        raise Violation(
+                            "I8", f"{case}: attempt {line.attempt} of {run_id} has output of another attempt: {text!r}"
+                        )
             accepted = checker.auditor.accepted.get(run_id)
             run = case.runs.get(run_id)
             if run is not None and run.status is Status.SUCCEEDED:
@@ -329,7 +335,9 @@ def _attributed(checker: Checker) -> None:
 
 
 def _cancel_wins(checker: Checker) -> None:
-    """I10."""
+    """I10: after a cancel was acknowledged no attempt starts, a running one ends soon, and the run ends as
+    cancelled.
+    """
     for case in checker.everything:
         for request in case.record.others:
             if request.kind == "cancel_run" and request.outcome == "ok":
@@ -368,11 +376,11 @@ def _check_cancelled(checker: Checker, case: Case, request: Request, run: Run, a
         limit = request.answered + grace + TOLERANCE
         over = witness.end or world.now
         if witness.start <= request.answered < over and over > limit and checker.undisturbed(request.lo - 2 * S, limit):
-            raise Violation("I10", f"{case}: {witness} went on after its cancel")
+            raise Violation("I10", f"{case}: {witness} continued after its cancel")
 
 
 def _edits_win(checker: Checker) -> None:
-    """I11: after an acknowledged change no later fire follows what was before it, and no earlier one what came."""
+    """I11: after an acknowledged change no later fire follows the old version, and no earlier fire the new one."""
     for case in checker.cases:
         revisions = {change.rev: change for change in case.record.changes if change.rev is not None and change.possible}
         for witness in case.witnesses:
@@ -415,7 +423,7 @@ def _check_paused(case: Case, witness: Witness) -> None:
 
 
 def _bounded_attempts(checker: Checker) -> None:
-    """I12."""
+    """I12: a run has at most 1 + maxRetries attempts, and is dead only after all of them."""
     for case in checker.everything:
         most = 1 if case.at_most_once else 1 + case.record.spec.retry.max_retries
         for run in case.runs.values():
@@ -427,7 +435,7 @@ def _bounded_attempts(checker: Checker) -> None:
 
 
 def _one_successor(checker: Checker) -> None:
-    """I13: a retry takes the place of one run, once, and both know each other."""
+    """I13: a retry replaces one run, once, and both refer to each other."""
     runs = {run.id: run for case in checker.everything for run in case.runs.values()}
     for case in checker.cases:
         for run in case.runs.values():
@@ -439,7 +447,7 @@ def _one_successor(checker: Checker) -> None:
 
 
 def _at_most_once(checker: Checker) -> None:
-    """I12, for those who asked for it: no run starts twice, and none that never started counts as interrupted."""
+    """I12 for `at_most_once`: no run starts twice, and a run that never started does not count as interrupted."""
     for case in checker.everything:
         for run in case.runs.values() if case.at_most_once else ():
             starts = case.by_run.get(run.id, [])
@@ -450,7 +458,7 @@ def _at_most_once(checker: Checker) -> None:
 
 
 def _idempotent(checker: Checker) -> None:
-    """I14."""
+    """I14: the same key with the same body gives the same job and answer; with another body it is refused."""
     for record in checker.records:
         jobs = checker.jobs.get(record.uid, [])
         if len(jobs) > 1:
@@ -472,7 +480,7 @@ def _idempotent(checker: Checker) -> None:
 
 
 def _overlap(checker: Checker) -> None:
-    """I16: runs of a serial job never overlap, also across retries; a skip names a run that was alive."""
+    """I16: runs of a job that may not overlap never do, also across retries; a skip names a run that was alive."""
     world = checker.world
     for case in checker.cases:
         if not case.serial:
@@ -518,12 +526,12 @@ def _check_skip(checker: Checker, case: Case, row: Run) -> None:
 
 
 def _caught_up(checker: Checker) -> None:
-    """I20: what was late was caught up or missed exactly as the job's rule says."""
+    """I20: late fires were caught up or missed exactly as the rule of the job requires."""
     for case in checker.cases:
         if not case.record.recurring or any(c.kind == "reschedule" and c.possible for c in case.record.changes):
             continue
         if follows.follows(case) is not None:
-            continue  # it may hear of an end later than of what ended after it
+            continue  # an upstream event may be applied later than one of a run that ended after it
         rule, window = case.record.spec.catch_up, WINDOWS[str(case.record.spec.catch_up_window)]
         rows = [row for row in case.rows if not calendars.is_excluded(row)]
         for index, row in enumerate(rows):
@@ -533,7 +541,7 @@ def _caught_up(checker: Checker) -> None:
             elif row.origin is Origin.CATCH_UP:
                 _check_caught_up(case, row, following, rule, window)
             elif row.status is Status.SKIPPED and case.record.spec.jitter is not None:
-                continue  # what never ran does not tell its jitter
+                continue  # the jitter of a run that never ran is not known
             elif row.origin is Origin.SCHEDULE and row.fires == 1 and DEADLINE not in row.reason:
                 late = planned_at(row) - due_at(row)
                 if late > TOLERANCE + LAG:
@@ -541,12 +549,12 @@ def _caught_up(checker: Checker) -> None:
 
 
 def due_at(run: Run) -> Micros:
-    """When it should start: the fire time and its jitter."""
+    """Return when a run should start: its fire time and its jitter."""
     return run.fire_time if run.due_at is None else run.due_at
 
 
 def planned_at(row: Run) -> Micros:
-    """When the planner decided about it: ids are made then; the commit may come seconds later."""
+    """Return when the planner decided about a fire. Ids are made then; the commit may be seconds later."""
     return int(row.id[2:14], 16) * MS
 
 
@@ -574,7 +582,7 @@ def _check_caught_up(case: Case, row: Run, following: Run | None, rule: str, win
     if rule == "none":
         raise Violation("I20", f"{case}: caught up although catchUp is none: {row}")
     if case.record.spec.jitter is not None:
-        return  # instants may change places
+        return  # fires may change their order
     if rule == "last" and not newest:
         raise Violation("I20", f"{case}: caught up, but a newer instant was missed too: {row}, {following}")
     if rule == "all" and not newest and row.fire_time < planned_at(row) - window - LAG:
@@ -582,19 +590,19 @@ def _check_caught_up(case: Case, row: Run, following: Run | None, rule: str, win
 
 
 def _judged_truly(checker: Checker) -> None:
-    """The ledger calls on time only what started on time."""
+    """The ledger says on time only for runs that started on time."""
     for case in checker.cases:
         for row in case.rows:
             if row.verdict is Verdict.ON_TIME:
                 started = min((w.start for w in case.by_run.get(row.id, [])), default=None)
                 if row.started_at is None and row.failure is not None and row.failure.kind == "lost":
-                    continue  # nobody can know: it was handed out in time, and its worker was never heard of again
+                    continue  # not known: the run was assigned in time, and its worker never reported again
                 if started is None or started > due_at(row) + TOLERANCE + LAG:
-                    raise Violation("I2", f"{case}: on time, says the ledger, but it started {started}: {row}")
+                    raise Violation("I2", f"{case}: the ledger says on time, but it started {started}: {row}")
 
 
 def _all_ended(checker: Checker) -> None:
-    """I26, and nobody is left in the books."""
+    """I26: all runs have ended, and no claim is left in the record of the auditor."""
     if checker.world.bounded and checker.auditor.held:
         raise Violation("I26", f"still held: {list(checker.auditor.held.values())[:3]}")
 

@@ -1,4 +1,4 @@
-"""Users: they submit jobs, change their minds, repeat themselves, and write down what they were told."""
+"""Users: they submit jobs, change them, repeat requests, and record all answers."""
 
 from __future__ import annotations
 
@@ -80,7 +80,9 @@ def recurring(dice: Random) -> Schedule:
 
 
 def behaviour(dice: Random, often: bool, theme: str) -> dict[str, Any]:
-    """How its process behaves. Jobs that fire often are short, or the backlog would outlast the simulation."""
+    """Return the parameters that determine how the process of a job behaves. Jobs that fire often are short, because
+    the backlog would outlast the simulation otherwise.
+    """
     length = dice.choice((1_000, 20_000, 200_000, 800_000) if often else (20_000, 20_000, S, S, 4 * S, 20 * S, 35 * S))
     if theme == "zombies" and not often:
         length = dice.choice((15 * S, 25 * S, 40 * S))
@@ -100,7 +102,7 @@ def specification(dice: Random, uid: int, now: Micros, theme: str, rules: Rules)
     long_running = behave["length"] > S
     overlap = dice.choice(tuple(Overlap))
     if often and overlap in REPLACING and dice.random() < 0.5:
-        behave["length"] = dice.choice((3 * S, 12 * S))  # nothing piles up behind it
+        behave["length"] = dice.choice((3 * S, 12 * S))  # no other runs wait behind it
     asked = rules.asked(past=isinstance(when, Date) and instant.parse(when.expression) <= now)
     if often:
         asked |= rules.bounds(uid, when, now)
@@ -143,7 +145,9 @@ class Clients:
     async def ask(
         self, kind: str, uid: int, handler: Handler, along: Sequence[JobRecord] = (), **noted: Any
     ) -> Request:
-        """One call to some server, on the record. Never raises. `along` are other jobs that the call is about."""
+        """Send one request to some server and record it. This never raises. `along` are other jobs that the request is
+        about.
+        """
         world = self._world
         request = Request(kind, uid, world.now, **noted)
         for record in along:
@@ -207,7 +211,7 @@ class Clients:
                 request.answer = answers[index]
                 if isinstance(
                     request.answer, TimeballError
-                ):  # its last fire passed on the way, or what it follows is gone
+                ):  # its last fire has passed in the meantime, or the job that it follows does not exist any more
                     request.outcome = "refused"
                 else:
                     record.job_id = request.answer.job_id
@@ -306,14 +310,14 @@ class Clients:
         await self.ask(kind, record.uid, lambda server: operation(server.context, TENANT, run_id), run_id=run_id)
 
     def _runs(self, record: JobRecord) -> list[Any]:
-        """What the user sees in the list of runs, in a random order."""
+        """Return the runs that a user sees in the list of runs, in a random order."""
         page = self._world.read("list_runs", RunFilter(tenant=TENANT, job_id=self._world.find(record)), None, 30)
         runs = list(page.items)
         self._world.dice.shuffle(runs)
         return runs
 
     async def submit_and_cancel(self) -> None:
-        """A job that would run for a while, cancelled soon after it started."""
+        """Submit a job that runs for a while, and cancel it soon after it started."""
         world = self._world
         record = self.new_record(world.now)
         behave = {**record.spec.parameters["behave"], "length": 12 * S, "poison": 0, "fails": 0}
@@ -342,7 +346,7 @@ class Clients:
     # --- whole stories -----------------------------------------------------------------------------------------
 
     async def story(self, until: Micros) -> None:
-        """One user with one job (or a few) from its submission to the end of trouble."""
+        """One user with one job or a few, from the submission to the end of the faults."""
         world = self._world
         dice = world.dice
         await world.sleep(int(dice.random() ** 2 * max(0, until - world.now)))
@@ -394,7 +398,9 @@ class Clients:
                 await self.change(record, kind)
 
     async def _submit_with_key(self) -> JobRecord:
-        """The same request several times, at once and again, until it is answered; perhaps another with its key."""
+        """Send the same request several times, at the same time and again, until it is answered. Sometimes another
+        request uses the same key.
+        """
         world = self._world
         dice = world.dice
         record = self.new_record(world.now, key=f"key-{len(self.jobs)}")

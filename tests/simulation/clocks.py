@@ -1,8 +1,8 @@
 """A world whose store has a wall clock that steps ahead.
 
-A step of at most an hour is believed: true time jumps with it, and every lease that a session has. A longer one is
-taken back within a minute, so that the store never believes it: true time is what it would be without. In both cases no
-lease may lapse, and no attempt be repeated, because of it.
+A step of at most an hour is accepted: true time moves with it, and so does every lease. A longer step is taken back
+within a minute, so that the store never accepts it, and true time does not change. In both cases no lease may lapse and
+no attempt may be repeated because of the step.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 THEME: Final = "clocks"
 SHORT: Final = (20 * S, 120 * S, 800 * S)
 MAX_SHORT_STEPS: Final = 4
-"""Less than an hour in all: a store that no server writes to sees them as one step."""
+"""Less than an hour in total, because a store that no server writes to sees them as one step."""
 LONG: Final = (2 * 3_600 * S, 12 * 365 * 86_400 * S)
 
 
 async def swing(world: World) -> None:
-    """Until calm is due."""
+    """Change the wall clock until the calm phase begins."""
     dice, believed = Random(world.seed), 0
     while True:
         await world.sleep(dice.randrange(1, 15) * S)

@@ -1,7 +1,8 @@
-"""Jobs that follow others in a world of their own, the theme `follows`: what users ask for, and what becomes of it.
+"""Jobs that follow others in worlds of their own, the theme `follows`: the requests of users, and the checks of the
+fires.
 
-Which runs ended, when and how, is known here from the auditor, who saw each end take effect; what a follower made of it
-from its ledger.
+Which runs ended, when and how, is known here from the auditor, which saw each end take effect. The fires of the
+following job are known from its ledger.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ WAITING_OF = "SELECT COUNT(*) FROM echoes WHERE follower = ?"
 
 
 def chosen(spec: JobSpec, world: World, uid: int) -> JobSpec:
-    """A job like others, which may follow one that is there: in chains, and several one."""
+    """Return a job that may follow an existing one: chains occur, and several jobs may follow one."""
     dice = Random(f"{world.seed} {uid} follows")
     known = [record.job_id for record in world.clients.jobs if record.job_id is not None]
     if not known or dice.random() < 0.3:
@@ -59,7 +60,7 @@ def chosen(spec: JobSpec, world: World, uid: int) -> JobSpec:
 
 
 def unplanned(world: World) -> list[str]:
-    """Jobs that have to fire because of what has ended."""
+    """Return the jobs that must still fire because of runs that have ended."""
     return [follower for (follower,) in world.rows(WAITING)]
 
 
@@ -68,7 +69,9 @@ def unplanned(world: World) -> list[str]:
 
 @dataclass(frozen=True)
 class _Span:
-    """When a job followed another, as its users know it: surely between the inner bounds, never outside."""
+    """The time for which a job followed another, as its users know it: certainly between the inner bounds, never
+    outside of the outer ones.
+    """
 
     perhaps_from: Micros
     surely_from: Micros
@@ -82,7 +85,7 @@ def follows(case: Case) -> Follow | None:
 
 
 def _each_end_once(checker: Checker) -> None:
-    """I2, I5: each end of a run that counts is one due instant of the job that follows, and nothing else is."""
+    """I2, I5: each end of a run that matches is one fire of the job that follows, and there are no others."""
     by_job = {case.job.id: case for case in checker.cases}
     for case, wanted in _followers(checker):
         followed = by_job.get(wanted.job)
@@ -100,7 +103,7 @@ def _each_end_once(checker: Checker) -> None:
         named = Counter(row.retry_of for row in case.rows if row.fires == 1 and row.retry_of is not None)
         _check_named(case, named, possible)
         if rescheduled:
-            continue  # which instants were of the other schedule, nobody has written down
+            continue  # it is not recorded which fires belonged to the other schedule
         count = sum(row.fires for row in rows)
         if count > len(possible):
             raise Violation("I5", f"{case}: {count} instants for {len(possible)} ends")
@@ -120,7 +123,7 @@ def _check_named(case: Case, named: Counter[str], possible: set[str]) -> None:
 
 
 def _instants_apart(checker: Checker) -> None:
-    """I5: no two of its rows are about the same instant."""
+    """I5: no two ledger rows of a job are about the same fire."""
     for case, _ in _followers(checker):
         rows = sorted(case.rows, key=lambda row: row.fire_time)
         for row, following in pairwise(rows):
@@ -129,7 +132,7 @@ def _instants_apart(checker: Checker) -> None:
 
 
 def _sums(checker: Checker) -> None:
-    """I23, I26."""
+    """I23, I26: the sums are those of the rows, and nothing is open in the end."""
     world = checker.world
     blocked = world.blocked_keys()
     for case, _ in _followers(checker):

@@ -1,8 +1,8 @@
-"""Hostile workers in worlds of their own, the theme `forgery`: each has a key and a session of its own, and uses what
-it has learned of another's.
+"""Hostile workers in worlds of their own, the theme `forgery`: each has its own key and session, and uses what it has
+learned about another worker.
 
-A forged message either names the session of another worker, with the wrong key, or says under its own session what the
-other said of its attempts. The first has to be answered as if there were no such session, the second is stale.
+A forged message either names the session of another worker, with the wrong key, or repeats under its own session what
+the other reported about its attempts. The first must be answered as if there were no such session; the second is stale.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 THEME = "forgery"
 SHARE = 0.3
-"""Of all messages that a hostile worker answers with a forged one."""
+"""The share of messages of other workers to which a hostile worker reacts with a forged one."""
 Handler = Callable[[Server], Coroutine[Any, Any, Any]]
 
 
@@ -40,7 +40,7 @@ class Forgers:
         self._known: dict[str, Identity] = {}
 
     def overhear(self, key: str, message: Poll | Beat | Report) -> None:
-        """Every hostile worker learns of it."""
+        """Let every hostile worker learn of a message."""
         if self._world.theme != THEME:
             return
         dice = self._world.dice

@@ -1,4 +1,6 @@
-"""Looks at every claim: was it this run's turn, was there room under its limits, and on the worker that got it?"""
+"""Checks every claim: the run was the next of its ordering key, its limits had room, and so had the worker
+that got it.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ MAX_OPEN_TIME = 300 * S
 
 @dataclass(slots=True)
 class Permit:
-    """What a claim that has not ended takes."""
+    """What a claim that has not ended uses."""
 
     run_id: str
     session: str
@@ -50,7 +52,7 @@ class Permit:
 
 @dataclass(slots=True)
 class Host:
-    """What the calls to a host said, by arithmetic of its own."""
+    """The results of the calls to a host, evaluated independently of the code under test."""
 
     failures: int = 0
     failed_at: Micros = 0
@@ -59,7 +61,7 @@ class Host:
     probe: str | None = None
 
     def may_be_forgotten(self, now: Micros) -> bool:
-        """What nobody asked about for ten minutes."""
+        """Return True if the store may have deleted the state of the host, because it was not used for ten minutes."""
         return self.probe is None and max(self.failed_at, self.open_until or 0) < now - 600 * S
 
     def answered(self, run_id: str, ill: bool, now: Micros) -> None:
@@ -80,7 +82,7 @@ class Host:
 
 
 def millis(text: str | int | float) -> Micros:
-    """A duration as the jobs here write it."""
+    """Return a duration of a job of this simulation in microseconds."""
     number = str(text)
     return int(number[:-2]) * MS if number.endswith("ms") else int(number.removesuffix("s")) * S
 
@@ -96,18 +98,20 @@ class Inspector:
         self.offers: dict[str, WorkerRecord] = {}
         self.hosts: dict[str, Host] = defaultdict(Host)
         self.specs: dict[int, JobSpec] = {}
-        """Of all claims there ever were, by token."""
+        """By token: the specs of all claims that were ever made."""
         self.gave_up: dict[str, str] = {}
-        """The run that keeps all others of an ordering key waiting."""
+        """By ordering key: the run that gave up and blocks all others of the key."""
         self._claimed: set[str] = set()
         self._unkept: set[tuple[str, str]] = set()
-        """Runs, and workers that could be kept free for them, since the last claim; it may not have looked at them."""
+        """Pairs of a run and a worker that could be reserved for it, since the last claim. That claim may not have
+        considered them.
+        """
 
     def registered(self, worker: WorkerRecord) -> None:
         self.offers[worker.session] = worker
 
     def claimed(self, claims: list[Claim], asking: set[str], now: Micros) -> None:
-        """What was handed out to the sessions that asked."""
+        """Check the runs that were assigned to the sessions that polled."""
         for claim in claims:
             spec = decode_spec(claim.spec)
             self.specs[claim.token] = spec
@@ -123,7 +127,7 @@ class Inspector:
             self._kept_free(asking, now)
 
     def settled(self, item: Settlement, settled: Settled, now: Micros) -> None:
-        """An accepted report."""
+        """Record a report that the store accepted."""
         spec = self.permits.pop(item.token).spec
         host = host_in(spec)
         if host is not None:
@@ -139,14 +143,14 @@ class Inspector:
             self.gave_up[spec.ordering_key] = item.run_id
 
     def returned(self, token: int) -> None:
-        """A claim was given back."""
+        """Record that a claim was released."""
         permit = self.permits.pop(token)
         host = host_in(permit.spec)
         if host is not None and self.hosts[host].probe == permit.run_id:
             self.hosts[host].probe = None
 
     def _failures_on_record(self, host: str) -> int:
-        """In a row, as the store has it after the report that is looked at."""
+        """Return the failures of a host in a row, as they are stored after the current report."""
         ((failures,),) = self._world.rows(
             "SELECT COALESCE(MAX(failures), 0) FROM gates WHERE gate LIKE ?", f"host:{host}%"
         )
@@ -155,7 +159,9 @@ class Inspector:
     # --- one claim ---------------------------------------------------------------------------------------------
 
     def _in_turn(self, claim: Claim, spec: JobSpec) -> None:
-        """I16: one run of a key at a time, in the order of fire times; behind one that gave up nobody goes."""
+        """I16: one run of an ordering key at a time, in the order of fire times; no run starts behind one
+        that gave up.
+        """
         key = spec.ordering_key
         if key is None:
             return
@@ -163,7 +169,7 @@ class Inspector:
             if permit.spec.ordering_key == key:
                 raise Violation("I16", f"run {claim.run_id} was claimed while {permit.run_id} has the turn of {key}")
         if claim.run_id in self._claimed:
-            return  # it has had the turn since
+            return  # it holds the key since then
         run = self._run(claim.run_id)
         blocker = self.gave_up.get(key)
         if blocker is not None:
@@ -171,22 +177,22 @@ class Inspector:
                 raise Violation("I16", f"run {claim.run_id} of {key} was claimed although {blocker} gave up before it")
             del self.gave_up[key]
             if _repeats(run, blocker):
-                return  # it inherits the turn, however many wait
+                return  # it takes over the key, however many runs wait
         if run.origin is Origin.RETRY:
-            return  # nobody overtakes it once it has the turn: it may have inherited it
+            return  # no run overtakes one that holds the key: it may have taken it over
         older = self._world.rows(OLDER_UNDER_KEY, key, claim.fire_time, claim.run_id)
         if older:
             raise Violation("I16", f"run {claim.run_id} of {key} was claimed before {older}, which are older")
 
     def _dealt_with(self, blocker: str, run: Run) -> bool:
-        """Whether a run that gave up was retried, and the retry is this run or over; or was discarded."""
+        """Return True if a run that gave up was discarded, or was retried and the retry is this run or has ended."""
         if _repeats(run, blocker):
             return True
         successor = self._run(blocker).retried_as
         return self.is_dealt_with(blocker) and (successor is None or self._run(successor).is_terminal)
 
     def is_dealt_with(self, blocker: str) -> bool:
-        """Whether somebody retried or discarded a run that gave up, or cancelled its job."""
+        """Return True if a user retried or discarded a run that gave up, or cancelled its job."""
         run = self._run(blocker)
         if run.retried_as is not None or run.discarded_at is not None:
             return True
@@ -216,11 +222,11 @@ class Inspector:
         known.probe = claim.run_id
 
     def _in_time(self, claim: Claim, spec: JobSpec, now: Micros) -> None:
-        """No first attempt is handed out after its deadline."""
+        """No first attempt is assigned after the start deadline."""
         if spec.start_deadline is None or claim.attempt > 1:
             return
         if any(witness.run_id == claim.run_id for witness in self._world.witnesses):
-            return  # it started in time, and was handed back
+            return  # it started in time, and was released
         run = self._run(claim.run_id)
         if run.origin is Origin.BACKFILL:
             return
@@ -229,7 +235,7 @@ class Inspector:
             raise Violation("I4", f"run {claim.run_id} was claimed after its start deadline: due {due}, {spec}")
 
     def _has_room(self, claim: Claim, spec: JobSpec) -> None:
-        """I18: labels, and the sum of what the worker's claims ask for."""
+        """I18: the worker has the labels, and enough CPU and memory for all its claims."""
         worker = self.offers[claim.session]
         if not set(spec.runs_on) <= set(worker.labels) or (worker.dedicated and not spec.runs_on):
             raise Violation("I18", f"run {claim.run_id} runs on {spec.runs_on or 'any'}, but went to {worker}")
@@ -246,7 +252,7 @@ class Inspector:
     # --- all claims of one moment ------------------------------------------------------------------------------
 
     def _nobody_better(self, claims: list[Claim], now: Micros) -> None:
-        """I17: who asks for nothing special goes by rank, and with it by age."""
+        """I17: runs without special requirements are claimed by rank, and so by age."""
         credit = self._world.credit
         plain = [claim for claim in claims if _is_plain(self.specs[claim.token])]
         if not plain or self._world.uses_hosts:
@@ -259,15 +265,16 @@ class Inspector:
             raise Violation("I17", f"run {worst.run_id} was claimed before {passed_over}, which rank higher")
 
     def _level(self, claim: Claim) -> int:
-        """Runs of a backfill are one below the others of their job."""
+        """Return the priority of a run. Runs of a backfill are one level below the others of their job."""
         level = self.specs[claim.token].level
         if self._world.theme == "backfills" and self._run(claim.run_id).origin is Origin.BACKFILL:
             return max(0, level - 1)
         return level
 
     def _kept_free(self, asking: set[str], now: Micros) -> None:
-        """I17: for a run that waited until nothing younger outranks it, a worker that suits it is kept free, if one
-        asks for work."""
+        """I17: if a run has waited until no younger run outranks it, a worker that suits it is reserved for it, if such
+        a worker polls.
+        """
         seen: set[str] = set()
         before, self._unkept = self._unkept, set()
         for run_id, profile, priority, eligible_at, kept in self._world.rows(WAITING_FOR_A_WORKER, now, now):
@@ -284,7 +291,7 @@ class Inspector:
                     continue
                 self._unkept.add((run_id, worker.session))
                 if (run_id, worker.session) in before:
-                    raise Violation("I17", f"run {run_id} waits since {eligible_at}; {worker} is not kept free for it")
+                    raise Violation("I17", f"run {run_id} waits since {eligible_at}; {worker} is not reserved for it")
 
     def _run(self, run_id: str) -> Run:
         run: Run = self._world.read("runs", [run_id])[run_id]

@@ -1,7 +1,7 @@
-"""An asyncio event loop on virtual time: when nothing is ready, it jumps to the next timer.
+"""An asyncio event loop on virtual time: if nothing is ready, it jumps to the next timer.
 
-Every callback belongs to the node whose context it runs in. A dead node's callbacks are dropped, a paused node's are
-kept until it goes on: so a whole process can vanish, or freeze, between any two steps.
+Every callback belongs to the node in whose context it runs. The callbacks of a dead node are dropped, those of a paused
+node are kept until it continues. So a whole process can die or freeze between any two steps.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Micros = int
 
 
 class Fate:
-    """Whether the callbacks of a node run, wait, or vanish."""
+    """Whether the callbacks of a node run, wait, or are dropped."""
 
     __slots__ = ("backlog", "dead", "paused")
 
@@ -33,7 +33,7 @@ FATE: ContextVar[Fate | None] = ContextVar("fate", default=None)
 
 
 class Handle:
-    """What `asyncio.Handle` and `TimerHandle` are to other loops."""
+    """Replaces `asyncio.Handle` and `TimerHandle` in this loop."""
 
     __slots__ = ("_cancelled", "_when", "args", "callback", "context")
 
@@ -55,26 +55,26 @@ class Handle:
 
 
 class Deadlock(Exception):
-    """Nothing is ready and no timer is set: whoever waits would wait forever."""
+    """Raised if nothing is ready and no timer is set: every task would wait forever."""
 
 
 class Unexpected(Exception):
-    """A callback or an unobserved task failed: a bug in the code under test or in the simulator."""
+    """Raised if a callback or an unobserved task failed: a bug in the code under test or in the simulator."""
 
 
 class VirtualLoop(asyncio.AbstractEventLoop):
-    """Single-threaded; every step costs a little virtual time, so that nothing can spin without time passing."""
+    """Single-threaded. Every step takes a little virtual time, so that no code can loop without time passing."""
 
     def __init__(self, dice: Random, *, step: Micros = 5, coarse: bool = False) -> None:
         self.now: Micros = 0
         self.steps = 0
         self.tasks: list[asyncio.Task[Any]] = []
-        """All there ever were: a vanished task must not be finalised while the simulation lasts."""
+        """All tasks that were ever created: a dropped task must not be finalised during the simulation."""
         self.failures: list[str] = []
         self._dice = dice
         self._step = step
         self._coarse = coarse
-        """Round delays to milliseconds like uvloop does, half a millisecond early included."""
+        """True: round delays to milliseconds as uvloop does, which may fire half a millisecond early."""
         self._ready: deque[Handle] = deque()
         self._timers: list[tuple[Micros, int, Handle]] = []
         self._count = 0
@@ -82,14 +82,14 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     # --- running -----------------------------------------------------------------------------------------------
 
     def run_until(self, over: Callable[[], bool], most_steps: int = 600_000) -> None:
-        """Run until `over` says so (asked after every step)."""
+        """Run until `over` returns True; it is called after every step."""
         ready, timers = self._ready, self._timers
         asyncio._set_running_loop(self)
         try:
             while not over():
                 if not ready:
                     if not timers:
-                        raise Deadlock("nobody is left to wake anybody")
+                        raise Deadlock("nothing is ready and no timer is set")
                     if timers[0][0] > self.now:
                         self.now = timers[0][0]
                 while timers and timers[0][0] <= self.now:
@@ -99,7 +99,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                 if ready:
                     self._run(ready.popleft())
                 if self.steps > most_steps:
-                    raise Deadlock(f"{most_steps} steps and no end: something spins")
+                    raise Deadlock(f"no end after {most_steps} steps: some code loops")
         finally:
             asyncio._set_running_loop(None)
 
@@ -124,7 +124,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             self.failures.append(f"callback {handle.callback!r}: {error!r}")
 
     def resume(self, fate: Fate) -> None:
-        """Let a paused node go on with all that it missed, in order."""
+        """Let a paused node continue with all callbacks that it missed, in order."""
         fate.paused = False
         self._ready.extend(fate.backlog)
         fate.backlog.clear()
@@ -173,7 +173,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return False
 
     def close(self) -> None:
-        """Finalise what never ended, quietly: whatever their `finally` clauses do now counts for nothing."""
+        """Finalise tasks that never ended, without reporting: effects of their `finally` clauses do not count."""
         self._ready.clear()
         self._timers.clear()
         for task in self.tasks:
@@ -186,7 +186,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self.tasks.clear()
 
     def unobserved(self) -> list[str]:
-        """Tasks that failed while nobody looked."""
+        """Return the errors of tasks that failed and that no other task awaited."""
         return [
             f"{task.get_name()}: {error!r}"
             for task in self.tasks

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 Handler = Callable[[Server], Coroutine[Any, Any, Any]]
 STORE_REACH: Micros = 7 * S
-"""What a dead server had sent to the store takes effect within this."""
+"""Maximum time after the death of a server until its last requests to the store take effect."""
 
 
 class Network:
@@ -39,7 +39,7 @@ class Network:
         self._cuts: dict[tuple[str, str], tuple[Micros, bool, bool]] = {}
 
     def cut(self, source: str, target: str, until: Micros, there: bool, back: bool) -> None:
-        """Lose all messages from `source` to `target`, on the way there, back, or both."""
+        """Lose all messages from `source` to `target`: the requests, the answers, or both."""
         self._cuts[source, target] = (until, there, back)
 
     def heal(self) -> None:
@@ -48,7 +48,7 @@ class Network:
     async def call(
         self, source: str, house: ServerHouse, handler: Handler, patience: Micros, request: Request | None = None
     ) -> Any:
-        """The handler's answer, or what became of it."""
+        """Return the answer of the handler, or raise the error of the connection."""
         world = self._world
         answer: asyncio.Future[Any] = world.loop.create_future()
         alarm = world.loop.call_later(patience / 1e6, _fail, answer, Unavailable("no answer"))
@@ -63,7 +63,7 @@ class Network:
             alarm.cancel()
 
     def repeat(self, source: str, house: ServerHouse, handler: Handler) -> None:
-        """Somebody in between may send a worker's message once more, later, perhaps to another server."""
+        """Send a message of a worker once more, later and possibly to another server, as a faulty proxy would."""
         world = self._world
         share = world.weather.repeated_request
         if share and world.dice.random() < share:
@@ -118,7 +118,7 @@ class Network:
 
         node.on_death.append(died)
         if request is None and world.hangs_up:
-            # The server notices that the caller went away, and drops what it did for it.
+            # The server notices that the caller disconnected, and cancels the request.
             answer.add_done_callback(lambda _: _drop(task), context=node_context(node))
 
     def _delay(self) -> Micros:
@@ -153,7 +153,9 @@ def _drop(task: asyncio.Task[Any]) -> None:
 
 
 class Link:
-    """`ports.worker_protocol.WorkerProtocol` for one worker: stays with a server until it fails, then takes another."""
+    """Implements `ports.worker_protocol.WorkerProtocol` for one worker: it uses one server until that fails, then
+    another.
+    """
 
     def __init__(self, world: World, name: str) -> None:
         self._world = world

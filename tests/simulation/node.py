@@ -1,4 +1,4 @@
-"""A process of the simulated fleet: it can be killed, paused and restarted, and has clocks of its own."""
+"""A process of the simulated fleet: it can be killed, paused and restarted, and has its own clocks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.simulation.loop import FATE, Fate, Micros, VirtualLoop
 
 
 class NodeClock:
-    """`ports.clock.Clock` of one node: steady, from an origin that means nothing elsewhere."""
+    """Implements `ports.clock.Clock` for one node: monotonic, with an origin that differs from node to node."""
 
     def __init__(self, loop: VirtualLoop, origin: Micros) -> None:
         self._loop = loop
@@ -27,7 +27,7 @@ class NodeClock:
 
 
 class Node:
-    """One life of a process, from its start to its death."""
+    """One process, from its start to its death."""
 
     def __init__(self, loop: VirtualLoop, name: str, origin: Micros) -> None:
         self.loop = loop
@@ -47,14 +47,14 @@ class Node:
         return self.fate.paused
 
     def call(self, function: Callable[..., object], *args: Any) -> None:
-        """Soon, inside this process."""
+        """Call a function soon, in the context of this process."""
         self.loop.call_soon(function, *args, context=self._context)
 
     def spawn(self, coroutine: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
         return self.loop.create_task(coroutine, name=name, context=self._context.copy())
 
     def kill(self) -> None:
-        """As `kill -9` would: no clean-up, memory gone."""
+        """End the process as `kill -9` does: no clean-up, and all memory is lost."""
         if self.fate.dead:
             return
         self.fate.dead = True

@@ -1,4 +1,4 @@
-"""Which instants are due, by arithmetic of its own: nothing here comes from the code under test but the data."""
+"""Computes which fires are due, independently of the code under test: only the data comes from there."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ CRON: dict[str, Callable[[int], bool]] = {
     "30 */3 * * * *": lambda second: second % 60 == 30 and second % 3600 // 60 % 3 == 0,
     "0 0 * * * *": lambda second: second % 3600 == 0,
 }
-"""For each expression, whether it fires in a second of the day (UTC): tried second by second."""
+"""By expression: whether it fires in a second of the day (UTC), for each second."""
 
 
 def instants(schedule: Schedule, anchor: Micros, until: Micros, starts: Micros | None = None) -> list[Micros]:
-    """All fires of a schedule that was set at `anchor`, up to and with `until`, and not before `starts`."""
+    """Return all fires of a schedule that was set at `anchor`, up to and including `until`, and not before `starts`."""
     match schedule:
         case Interval(expression=text):
             step = int(str(text).removesuffix("s")) * S
@@ -50,12 +50,12 @@ def micros(text: str | None) -> Micros | None:
 
 @dataclass(slots=True)
 class Due:
-    """What one job's ledger may and must cover at the end."""
+    """The fires that the ledger of a job may and must cover at the end."""
 
     allowed: set[Micros]
     required: set[Micros]
     fuzzy_from: Micros
-    """From here on a change whose answer was lost makes everything possible."""
+    """From this instant on any fire is possible, because the answer to a change was lost."""
 
 
 def due(record: JobRecord, created_at: Micros, next_fire_at: Micros | None, now: Micros) -> Due:
@@ -81,7 +81,7 @@ def due(record: JobRecord, created_at: Micros, next_fire_at: Micros | None, now:
     for schedule, anchor, since, made_by in regimes:
         others = [change for change in endings if change is not made_by]
         later = [change for change in others if made_by is None or change.lo >= made_by.lo]
-        # One that was asked for before may take effect after it, if nobody knows what became of it.
+        # A change that was requested earlier may take effect later, if its answer was lost.
         perhaps_later = [change for change in others if made_by is None or change.hi >= made_by.lo]
         latest = min((change.hi for change in later if change.happened), default=FOREVER)
         surely_until = min((max(change.lo, anchor) for change in perhaps_later), default=FOREVER)
@@ -95,7 +95,7 @@ def due(record: JobRecord, created_at: Micros, next_fire_at: Micros | None, now:
 
 
 def _anchor(change: Request) -> Micros | None:
-    """When a new schedule took effect, as its answer says."""
+    """Return when a new schedule took effect, according to the answer; None: it is not known."""
     if not change.happened:
         return None
     job = change.answer.job
@@ -103,7 +103,7 @@ def _anchor(change: Request) -> Micros | None:
 
 
 def _still_paused_from(changes: list[Request]) -> Micros:
-    """From when on a pause may be in force that surely nothing ended."""
+    """Return from when on a pause may be in force that was not certainly ended."""
     resumes = [change for change in changes if change.kind == "resume" and change.happened]
     return min(
         (
@@ -116,7 +116,7 @@ def _still_paused_from(changes: list[Request]) -> Micros:
 
 
 def possibly_paused(record: JobRecord, instant: Micros) -> bool:
-    """Whether the job may have been paused at an instant."""
+    """Return True if the job may have been paused at an instant."""
     changes = [change for change in record.changes if change.possible]
     resumes = [change for change in changes if change.kind == "resume"]
     for pause in changes:

@@ -1,4 +1,4 @@
-"""Bugs planted on purpose, in the real code while it runs: a checker that catches nothing proves nothing."""
+"""Bugs that are planted in the real code while it runs: a checker that catches nothing proves nothing."""
 
 from __future__ import annotations
 
@@ -60,15 +60,15 @@ Patches = list[Any]
 
 @dataclass(frozen=True)
 class Plant:
-    """One bug: what it is, the promises it may break first, and how it is put in."""
+    """One bug: its name, the promises that it may break first, and the function that plants it."""
 
     name: str
     breaks: frozenset[str]
     patches: Callable[[World], Patches]
     theme: str | None = None
-    """Where to look for it; None: in all worlds."""
+    """The theme of the worlds in which it is searched for; None: all worlds."""
     first: int = 0
-    """The first seed that caught it when this was written: tests look from there on, to be quick."""
+    """The first seed that caught the bug when this was written. Tests start there, to be quick."""
 
     @contextmanager
     def planted(self, world: World) -> Iterator[None]:
@@ -85,12 +85,12 @@ class Plant:
 def _text(module: Any, name: str, old: str, new: str) -> Any:
     """Replace a part of a statement."""
     query: Query = getattr(module, name)
-    assert old in query.text, f"{name} has changed: plant the bug anew"
+    assert old in query.text, f"{name} has changed: adapt the planted bug"
     return mock.patch.object(module, name, Query(f"{query.name}_planted", query.text.replace(old, new)))
 
 
 def _no_fencing(world: World) -> Patches:
-    """Whoever reports an end is believed, whatever token, attempt and session it had."""
+    """A report of an end is accepted with any token, attempt and session."""
     real = settling.settle
     current = Query("current_claims", "SELECT id, attempt, token, session FROM runs WHERE state = 'running'")
 
@@ -108,7 +108,7 @@ def _no_fencing(world: World) -> Patches:
 
 
 def _no_session_guard(world: World) -> Patches:
-    """Whoever knows a run, its attempt and its token may end it."""
+    """Any session may end an attempt if it knows the run, the attempt and the token."""
     real = settling.settle
     current = Query("current_sessions", "SELECT id, session FROM runs WHERE state = 'running'")
 
@@ -125,7 +125,7 @@ def _no_session_guard(world: World) -> Patches:
 
 
 def _every_key_fits(world: World) -> Patches:
-    """A server does not look at the key of a message for a session that it knows."""
+    """A server does not check the key of a message for a session that it knows."""
     return [mock.patch.object(session.WorkerSession, "belongs_to", return_value=True)]
 
 
@@ -148,7 +148,7 @@ def _unguarded_settle(world: World) -> Patches:
 
 
 def _answer_before_commit(world: World) -> Patches:
-    """Submissions are acknowledged while their commit is still to come."""
+    """Submissions are acknowledged before their commit."""
     real = Connection._call
 
     async def call(self: Connection, name: str, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
@@ -175,12 +175,12 @@ def _no_rescue(world: World) -> Patches:
 
 
 def _node_clock(world: World) -> Patches:
-    """Servers decide by their own wall clocks, which are up to an hour apart."""
+    """Servers use their own wall clocks, which are up to an hour apart."""
     return [mock.patch.object(world, "node_clocks", True)]
 
 
 def _leases_left_behind(world: World) -> Patches:
-    """The store's clock steps ahead, and its leases and timers stay where they are."""
+    """When the store's clock steps ahead, its leases and timers do not move with it."""
 
     async def move_timers(tx: Tx, step: int) -> None:
         pass
@@ -189,12 +189,12 @@ def _leases_left_behind(world: World) -> Patches:
 
 
 def _every_clock_believed(world: World) -> Patches:
-    """A step of years is taken for the truth at once."""
+    """A step of the clock by years is accepted at once."""
     return [mock.patch.object(clock, "STEP_TO_HOLD", 10**18)]
 
 
 def _lower_bounded_scan(world: World) -> Patches:
-    """What fell due more than 3 s ago is not looked for."""
+    """Jobs that fell due more than 3 s ago are not planned."""
     return [
         _text(plans, "DUE_JOBS", "j.plan_at <= {now}", "j.plan_at <= {now} AND j.plan_at > {now} - 3000000"),
         _text(plans, "NEXT_PLAN_AT", "plan_at IS NOT NULL", "plan_at > {now} - 3000000"),
@@ -207,12 +207,12 @@ def _no_once_only_guard(world: World) -> Patches:
 
 
 def _cancel_ignored(world: World) -> Patches:
-    """A cancel of a running attempt is acknowledged and forgotten."""
+    """A cancel of a running attempt is acknowledged but not stored."""
     return [_text(runs, "ASK_TO_CANCEL", "WHERE", "WHERE 1 = 0 AND")]
 
 
 def _cancel_undelivered(world: World) -> Patches:
-    """The worker never hears of a cancel."""
+    """The worker never gets a cancel order."""
     real = gateway.WorkerGateway.beat
 
     async def beat(self: gateway.WorkerGateway, message: Any, key: str) -> PollResponse:
@@ -225,12 +225,12 @@ def _cancel_undelivered(world: World) -> Patches:
 
 
 def _careless_give_back(world: World) -> Patches:
-    """What a worker does not mention is given back, however old its message is."""
+    """Attempts that a worker does not name are released, however old its message is."""
     return [_text(workers, "HELD_BY", "AND r.poll < :before", "AND :before IS NOT NULL")]
 
 
 def _overlap_unseen(world: World) -> Patches:
-    """Whether another run is alive is not looked at."""
+    """The overlap policy does not see other live runs."""
     return [
         mock.patch.object(overlap.LiveRuns, "admit", return_value=Admission.RUN),
         mock.patch.object(overlap.LiveRuns, "empty", True),
@@ -238,18 +238,18 @@ def _overlap_unseen(world: World) -> Patches:
 
 
 def _early_start(world: World) -> Patches:
-    """What is claimed ahead starts at once."""
+    """Runs that are claimed ahead of their time start at once."""
     real = session.assignment_of
     return [mock.patch.object(session, "assignment_of", lambda claim, now: structs.replace(real(claim, now), delay=0))]
 
 
 def _edit_keeps_future_run(world: World) -> Patches:
-    """An update leaves the run alone that waits for its fire time."""
+    """An update does not delete the run that waits for its fire time."""
     return [_text(amend, "DELETE_RUNS", "WHERE", "WHERE 1 = 0 AND")]
 
 
 def _late_self_kill(world: World) -> Patches:
-    """A worker that cannot renew its lease lets its jobs run on after it."""
+    """A worker that cannot renew its lease lets its jobs continue after the lease."""
     return [mock.patch.object(worker_session, "MARGIN", -10_000_000)]
 
 
@@ -263,7 +263,7 @@ def _endless_retries(world: World) -> Patches:
 
 
 def _delivered_again(world: World) -> Patches:
-    """Nobody looks at how often a run may be delivered."""
+    """The setting `delivery` of a job is ignored."""
     real = lifecycle.settle
 
     def settle(outcome: Any, *, delivery: Any, **rest: Any) -> Any:
@@ -273,22 +273,22 @@ def _delivered_again(world: World) -> Patches:
 
 
 def _starts_forgotten(world: World) -> Patches:
-    """What is handed back counts as never started."""
+    """A released attempt counts as never started."""
     return [mock.patch.object(settling, "_may_have_started", return_value=False)]
 
 
 def _retries_unseen(world: World) -> Patches:
-    """Whether a run was retried already is not looked at."""
+    """A run can be retried although it was retried already."""
     return [_text(manual_runs, "TO_FOLLOW", "h.retried_as", "NULL")]
 
 
 def _fires_uncounted(world: World) -> Patches:
-    """How often a job fired is not kept up with its schedule."""
+    """The number of fires of a job does not grow with its schedule."""
     return [_text(plans, "MOVE_JOBS", "jobs.fired + b.fires", "jobs.fired")]
 
 
 def _counted_for_good(world: World) -> Patches:
-    """A run that an edit drops counts nevertheless."""
+    """A run that an edit deletes still counts as a fire."""
     return [_text(amend, "WRITE_JOBS", "fired = b.fired", "fired = jobs.fired")]
 
 
@@ -313,7 +313,7 @@ def _catch_up_everything(world: World) -> Patches:
 
 
 def _permit_kept(world: World) -> Patches:
-    """Who waits at a gate does not hear of a permit that is free again."""
+    """Runs that wait at a gate are not released when a permit becomes free."""
     real = gates.settle
 
     async def settle(tx: Tx, freed: Any, *rest: Any) -> None:
@@ -341,7 +341,7 @@ def _tokens_uncounted(world: World) -> Patches:
 
 
 def _turn_kept(world: World) -> Patches:
-    """Nobody passes the turn on."""
+    """An ordering key is never given to the next run."""
 
     async def leave(tx: Tx, gone: Any) -> None:
         return None
@@ -357,12 +357,12 @@ def _turn_ignored(world: World) -> Patches:
 
 
 def _turn_stolen(world: World) -> Patches:
-    """A run that gave up keeps nobody waiting."""
+    """A run that gave up does not block the runs behind it."""
     return [mock.patch.object(settling, "Gone", lambda key, run_id, stays: ordering_keys.Gone(key, run_id))]
 
 
 def _no_change_of_places(world: World) -> Patches:
-    """Runs of one job that wait for each other do so for good."""
+    """Runs of one job that block each other stay blocked."""
 
     async def overtake(tx: Tx, runs: Any, waiting: Any) -> set[str]:
         return set()
@@ -375,7 +375,7 @@ def _labels_ignored(world: World) -> Patches:
 
 
 def _resources_ignored(world: World) -> Patches:
-    """What the running attempts of a worker hold of it is not looked at."""
+    """The resources that running attempts of a worker hold are ignored."""
     return [_text(claiming, "SHARES_HELD", "WHERE", "WHERE 1 = 0 AND")]
 
 
@@ -387,7 +387,7 @@ def _nothing_reserved(world: World) -> Patches:
 
 
 def _rank_ignored(world: World) -> Patches:
-    """High priorities always go first, however long others wait."""
+    """High priorities always go first, however long other runs have waited."""
     real = claiming._claimable
     return [mock.patch.object(claiming, "_claimable", lambda credit, of_one_level: real(3600_000_000, of_one_level))]
 
@@ -400,7 +400,7 @@ def _expirer_asleep(world: World) -> Patches:
 
 
 def _deadline_ignored(world: World) -> Patches:
-    """What is too late to start is handed out nevertheless."""
+    """Runs are claimed after their start deadline."""
     real = claiming._claimable
 
     def claimable(credit: int, of_one_level: bool) -> Query:
@@ -411,7 +411,7 @@ def _deadline_ignored(world: World) -> Patches:
 
 
 def _previous_spared(world: World) -> Patches:
-    """A later fire waits for the earlier run and does not have it end."""
+    """A later fire waits for the earlier run and does not cancel it."""
 
     async def replace(tx: Tx, crowd: Any) -> None:
         return None
@@ -424,12 +424,12 @@ def _circuit_ignored(world: World) -> Patches:
 
 
 def _circuit_stays_open(world: World) -> Patches:
-    """Nobody probes a host that had its rest."""
+    """No run probes a host after the pause of its circuit breaker."""
     return [mock.patch.object(circuit_breaker, "lets_through", lambda known, at: known.open_until is None)]
 
 
 def _cursor_apart(world: World) -> Patches:
-    """A backfill's cursor moves in one transaction, and the runs before it are inserted in the next."""
+    """The cursor of a backfill moves in one transaction, and the runs before it are inserted in the next one."""
     real, insert = Connection._call, backfills._insert
     left: list[NewRun] = []
 
@@ -455,12 +455,12 @@ def _cursor_apart(world: World) -> Patches:
 
 
 def _never_goes_on(world: World) -> Patches:
-    """What stands still for another stays so, whatever becomes of that."""
+    """A suspended attempt is never resumed."""
     return [mock.patch.object(Attempts, "_go_on", return_value=None)]
 
 
 def _lends_unstopped(world: World) -> Patches:
-    """The slots of an attempt are lent although its process goes on."""
+    """The slots of an attempt are freed although its process continues."""
     real = HeldAttempt.on_pause
 
     def on_pause(self: HeldAttempt, suspend: Any, go_on: Any) -> None:
@@ -470,7 +470,7 @@ def _lends_unstopped(world: World) -> Patches:
 
 
 def _class_ignored(world: World) -> Patches:
-    """Whoever waits has another make room."""
+    """A waiting run preempts attempts of any priority."""
     return [mock.patch.object(preemption, "CLASS", -9)]
 
 
@@ -485,7 +485,7 @@ def _parallelism_ignored(world: World) -> Patches:
 
 
 def _woven_twice(world: World) -> Patches:
-    """Nobody remembers that a task of a workflow has its run: whoever looks next makes another."""
+    """It is not stored that a task of a workflow has its run, so the next call creates another."""
     real = advance.standing
     forgotten: set[tuple[str, int, int]] = set()
 
@@ -496,12 +496,13 @@ def _woven_twice(world: World) -> Patches:
             step.fresh = True
         return real(flow_id, step)
 
-    by_chance = mock.patch.object(ids, "Digest", return_value=world.dice)  # else the store refuses it by its id
+    # Without random ids the store refuses the second run, because it has the id of the first.
+    by_chance = mock.patch.object(ids, "Digest", return_value=world.dice)
     return [mock.patch.object(advance, "standing", standing), by_chance]
 
 
 def _first_parent_suffices(world: World) -> Patches:
-    """A task of a workflow begins when the first of those that it needs has ended."""
+    """A task of a workflow begins when the first of the tasks that it needs has ended."""
     real = progress.tell
 
     def tell(ended: WorkflowStep, child: WorkflowStep) -> None:
@@ -513,7 +514,7 @@ def _first_parent_suffices(world: World) -> Patches:
 
 
 def _deposed_keeper(world: World) -> Patches:
-    """Who keeps house is not asked in the transaction."""
+    """The maintenance lease is not checked in the transaction."""
 
     async def check(tx: Tx, lead: Any) -> None:
         return None
@@ -522,7 +523,7 @@ def _deposed_keeper(world: World) -> Patches:
 
 
 def _sums_forgotten(world: World) -> Patches:
-    """What goes is not added to the daily sums."""
+    """Deleted runs are not added to the daily sums."""
 
     async def add_sums(tx: Tx, gone: Any, jobs_gone: Any) -> None:
         return None
@@ -531,7 +532,7 @@ def _sums_forgotten(world: World) -> Patches:
 
 
 def _pruned_by_day(world: World) -> Patches:
-    """What was made on a day that is over goes, whenever it ended."""
+    """All runs that were created on a day that is over are deleted, even if they ended recently."""
     return [
         _text(maintenance, "RUNS_TO_PRUNE", "AND h.finished_at < :before", "AND :before IS NOT NULL"),
         _text(maintenance, "OLDEST_TO_PRUNE", "AND h.finished_at < :before", "AND :before IS NOT NULL"),
@@ -539,13 +540,13 @@ def _pruned_by_day(world: World) -> Patches:
 
 
 def _live_silenced(world: World) -> Patches:
-    """Output of a day that is over goes, also that of runs which are alive."""
+    """Output of a day that is over is deleted, even that of live runs."""
     alive = "AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = l.run_id)"
     return [_text(maintenance, "PRUNE_LOGS", alive, "")]
 
 
 def _echo_apart(world: World) -> Patches:
-    """Who follows a job is told of an end after it was committed."""
+    """The upstream event of an end is stored after the end was committed."""
     real = Connection._call
     left: list[Any] = []
 
@@ -573,12 +574,12 @@ def _echo_apart(world: World) -> Patches:
 
 
 def _follower_unseen(world: World) -> Patches:
-    """A success that seems to concern nobody is not told to who follows."""
+    """The end of a plain success is not stored as an upstream event."""
     return [_text(settle_plain_success, "RECORD_SUCCESSES", "f.job_id = r.job_id", "1 = 0")]
 
 
 def _freeze_unseen(world: World) -> Patches:
-    """A calendar that changes leaves alone what was planned under the old one."""
+    """A changed calendar does not affect runs that were planned with the old one."""
 
     async def plan_anew(tx: Tx, key: dict[str, str]) -> None:
         pass
@@ -587,7 +588,7 @@ def _freeze_unseen(world: World) -> Patches:
 
 
 def _owed_forgotten(world: World) -> Patches:
-    """What a closed calendar excluded is not owed any more once it is written down."""
+    """A fire that a closed calendar excluded is not deferred once it is in the ledger."""
     real = planning.plan
 
     def plan(*args: Any, **named: Any) -> planning.JobPlan:

@@ -1,6 +1,7 @@
-"""Runs that make room for others, in worlds of their own: the theme `preemption`.
+"""Preemption in worlds of their own, the theme `preemption`.
 
-Other worlds have no preemptible jobs, and their servers do not look for any: so their traces stay what they were.
+Other worlds have no preemptible jobs, and their servers do not run the preemptor, so the traces of their seeds stay the
+same.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ FROM preemptions p LEFT JOIN runs r ON r.id = p.run_id LEFT JOIN runs w ON w.id 
 
 
 def shaped(spec: JobSpec, dice: Random) -> JobSpec:
-    """Long work that allows it, and short work of higher classes, on few slots."""
+    """Return long jobs that allow preemption and short jobs of higher priorities, for workers with few slots."""
     spec = structs.replace(spec, resources=None, runs_on=[])
     if dice.random() < 0.6:
         behave = {**spec.parameters["behave"], "length": dice.choice((3 * S, 6 * S, 12 * S)), "poison": 0}
@@ -49,7 +50,7 @@ def few_slots(offers: list[Offer]) -> list[Offer]:
 
 
 class Books:
-    """Every order to make room, as it is written down."""
+    """All preemption orders that were stored."""
 
     def __init__(self, world: World, auditor: Auditor) -> None:
         self._world = world
@@ -57,8 +58,9 @@ class Books:
         self._known: set[tuple[str, int]] = set()
 
     def look(self) -> None:
-        """After each decision. I8, I17: only who allows it and is held makes room, for one that is a class higher, has
-        waited, and waits still."""
+        """Check the orders after each decision. I8, I17: an attempt is preempted only if it allows that and is held,
+        for a run of a higher class that has waited and still waits.
+        """
         for run_id, number, token, level, cancelled, by_run, higher, state, eligible_at in self._world.rows(ASKED):
             if (run_id, number) in self._known:
                 continue
@@ -79,7 +81,7 @@ class Books:
 
 
 def bounded(checker: Checker) -> None:
-    """I17: who stands still allowed it, not more often and not for longer than is said."""
+    """I17: only runs that allow it are suspended, not more often and not for longer than the limits."""
     often: Counter[str] = Counter()
     for witness in checker.world.witnesses:
         often[witness.run_id] += len(witness.pauses)

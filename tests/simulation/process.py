@@ -1,4 +1,4 @@
-"""Job processes: beside their worker, ended by its guard, and leaving a witness line outside of the system."""
+"""Job processes: separate from their worker, ended by its guard, and with a record outside of the system."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Process:
-    """A running job: ends by itself, when told to, or by force. Goes on while its worker is paused."""
+    """A running job: it ends by itself, by a signal, or by force. It continues while its worker is paused."""
 
     def __init__(self, world: World, guard: SimulatedGuard, witness: Witness, behaviour: dict[str, Any]) -> None:
         self._world = world
@@ -41,7 +41,7 @@ class Process:
         self._alarm = world.after(length, self._finish, self._how)
 
     def suspend(self) -> None:
-        """SIGSTOP."""
+        """Suspend the process, as SIGSTOP does."""
         if not self.ended.done() and not self.witness.stands_still(self._world.now):
             self._alarm.cancel()
             self._left -= self._world.now - self._going_since
@@ -49,7 +49,7 @@ class Process:
             self._world.trace("stands still", self.witness.run_id, self.witness.token)
 
     def resume(self) -> None:
-        """SIGCONT."""
+        """Resume the process, as SIGCONT does."""
         if not self.ended.done() and self.witness.stands_still(self._world.now):
             self._stood_still()
             self._going_since = self._world.now
@@ -61,7 +61,7 @@ class Process:
             self.witness.pauses[-1] = (self.witness.pauses[-1][0], self._world.now)
 
     def _finish(self, how: str) -> None:
-        """By itself. A host that is unwell answers nothing but errors."""
+        """End the process by itself. A host that is unwell answers with errors only."""
         unwell = self._world.rules.host_is_unwell(host_in(self.witness.spec), self._world.now)
         self.end("unwell" if unwell else how)
 
@@ -70,7 +70,7 @@ class Process:
             self._world.poisoned(self._guard.node)
 
     def terminate(self) -> None:
-        """SIGTERM: most end soon, some ignore it."""
+        """Send SIGTERM: most processes end soon, some ignore it."""
         self.witness.stopped = True
         if not self._behaviour["stubborn"]:
             self._world.after(self._world.dice.randrange(200_000), self.end, "stopped")
@@ -88,7 +88,9 @@ class Process:
 
 
 class SimulatedGuard:
-    """`ports.process_guard.Guard`: a process of its own, so neither the death nor a pause of the worker stops it."""
+    """Implements `ports.process_guard.Guard`. It is a process of its own, so neither the death nor a pause of the
+    worker stops it.
+    """
 
     def __init__(self, world: World, node: Node) -> None:
         self._world = world
@@ -120,13 +122,13 @@ class SimulatedGuard:
 
 
 SHORTAGES: Final = 0.02
-"""The share of attempts that a worker in bad weather cannot begin."""
+"""The share of attempts that a worker cannot start while faults occur."""
 LATE_SHORTAGES: Final = 0.5
-"""The share of these in which the worker notices that after it has reported their start."""
+"""The share of these in which the worker notices it after it has reported the start."""
 
 
 class SimulatedExecutor:
-    """`ports.executor.Executor`, of any kind: behaves as the job's parameters say."""
+    """Implements `ports.executor.Executor` for all kinds. It behaves as the parameters of the job say."""
 
     def __init__(self, world: World, node: Node, guard: SimulatedGuard, kind: str) -> None:
         self.kind = kind
@@ -140,7 +142,7 @@ class SimulatedExecutor:
             return Failed(Failure(kind="worker", message="the guard starts nothing after its deadline"))
         dice = Random(attempt.token)
         if not world.weather.fair and dice.random() < SHORTAGES:
-            # Before the witness: nothing has begun (I29), and it costs the run nothing, nor the dice a throw.
+            # Before the record: nothing has begun (I29), so this costs no attempt, and no random number is drawn.
             world.damage.spell("worker out of resources", world.now, world.now + 2 * SHORTAGE_PAUSE)
             if dice.random() < LATE_SHORTAGES:
                 await asyncio.sleep(2 * STARTED_AFTER / SECOND)  # its start is reported by then

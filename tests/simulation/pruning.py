@@ -1,8 +1,8 @@
-"""History that goes, in a world of its own, the theme `retention`: days last seconds there, and the keeper is busy.
+"""Retention in worlds of their own, the theme `retention`: days last seconds there, and maintenance deletes history.
 
-In other worlds nothing gets old enough, so that their traces stay what they were. Here every step of pruning is looked
-at: who does it, what goes, and whether the sums stay the same. What went is remembered, and told to whoever checks the
-other promises as if it were still there: so all of them hold for it, too.
+In other worlds no run gets old enough, so the traces of their seeds stay the same. Here every deletion is checked:
+which server does it, what is deleted, and whether the sums stay the same. Deleted rows are remembered and returned to
+the other checks as if they still existed, so all promises are checked for them, too.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ FINISHED_OF_DAY = "SELECT id FROM history WHERE id >= ? AND id < ?"
 
 
 def keep_for(seed: int) -> Micros:
-    """From dice of its own."""
+    """Return the retention time, from a random source of its own."""
     return Random(f"retention {seed}").choice((12, 20, 40)) * S
 
 
@@ -64,7 +64,7 @@ def short_days() -> Iterator[None]:
 
 
 class Gone:
-    """What was pruned, as it was."""
+    """The rows that were deleted, as they were."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -75,7 +75,7 @@ class Gone:
     # --- each step -------------------------------------------------------------------------------------------------
 
     def watch(self, args: tuple[Any, ...], leader: Lead | None, held: set[str]) -> bool:
-        """One `prune_day`, with everything that it changes. Raises a `Violation` after the fact."""
+        """Execute one `prune_day` and check everything that it changes. Raise a `Violation` afterwards."""
         world = self._world
         lead, day, before, _ = args
         of_day = ids.first_run(day), ids.first_run(day + DAY)
@@ -104,7 +104,7 @@ class Gone:
         return answer
 
     def _rightful(self, what: str, lead: Lead, leader: Lead | None) -> None:
-        """I9: who was deposed changes nothing."""
+        """I9: a server that lost the lease changes nothing."""
         if leader is not None and lead.epoch != leader.epoch:
             raise Violation("I9", f"{what} was done for {lead}, while {leader} leads")
 
@@ -117,11 +117,11 @@ class Gone:
                 raise Violation("I2", f"{run} went, although it did not end before {before}")
 
     def _nobody_needs(self, run_ids: set[str], held: set[str]) -> None:
-        """Neither a worker, nor those who wait behind a run that gave up."""
+        """Check that no worker holds the deleted runs, and that none of them gave up and blocks its ordering key."""
         alive = held | {run_id for (run_id,) in self._world.rows("SELECT id FROM runs")}
         alive |= {run_id for (run_id,) in self._world.rows("SELECT holder FROM turns WHERE holder IS NOT NULL")}
         if needed := run_ids & alive:
-            raise Violation("I2", f"what somebody still needs went: {sorted(needed)[:3]}")
+            raise Violation("I2", f"runs that are still needed were deleted: {sorted(needed)[:3]}")
 
     def _over(self, status: JobStatus) -> None:
         job = status.job
@@ -137,7 +137,7 @@ class Gone:
     # --- as if it were still there ---------------------------------------------------------------------------------
 
     def recalled(self, name: str, args: tuple[Any, ...], found: Any) -> Any:
-        """What the store answered, with what is gone."""
+        """Return the answer of the store, with the deleted rows added."""
         match name:
             case "runs":
                 return {run_id: self.runs[run_id] for run_id in args[0] if run_id in self.runs} | found
@@ -164,5 +164,5 @@ class Gone:
 
 def _is_meant(run: Run, where: RunFilter) -> bool:
     narrowed = structs.replace(where, job_id=None, status=frozenset())
-    assert narrowed == RunFilter(tenant=where.tenant), "remember how to look for this"
+    assert narrowed == RunFilter(tenant=where.tenant), "add deleted rows to the answer of this call"
     return where.job_id in (None, run.job_id) and (not where.status or run.status in where.status)

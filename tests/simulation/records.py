@@ -1,4 +1,4 @@
-"""What is written down outside the system, for the checker."""
+"""Records outside of the system, for the checker."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FOREVER: Micros = 1 << 62
 
 @dataclass(slots=True)
 class Witness:
-    """One execution, as the job process itself saw it."""
+    """One execution, as the job process itself recorded it."""
 
     uid: int
     rev: int
@@ -27,12 +27,13 @@ class Witness:
     spec: JobSpec
     end: Micros | None = None
     how: str = ""
-    """`succeeded`, `failed`, `stopped` (told to), `killed` (by its guard, or with its worker),
-    `unwell` (the host it called was)."""
+    """`succeeded`, `failed`, `stopped` (after a signal), `killed` (by its guard, or with its worker), `unwell` (the
+    host that it called was).
+    """
     stopped: bool = False
-    """Whether its worker told it to stop."""
+    """True if its worker ordered it to stop."""
     pauses: list[tuple[Micros, Micros | None]] = field(default_factory=list)
-    """From when to when it stood still."""
+    """The times at which it was suspended and resumed."""
 
     def stands_still(self, at: Micros) -> bool:
         return any(since <= at and (until is None or at < until) for since, until in self.pauses)
@@ -40,17 +41,17 @@ class Witness:
 
 @dataclass(slots=True)
 class Request:
-    """One call of a client: when it was made, when it was answered, and until when it could have an effect."""
+    """One request of a client: when it was sent, when it was answered, and until when it could take effect."""
 
     kind: str
     uid: int
     invoked: Micros
     answered: Micros | None = None
     over: Micros | None = None
-    """When the server was done with it, dead or alive."""
+    """When the server had finished the request, or had died."""
     delivered: bool = False
     outcome: str = "unknown"
-    """`ok`, `refused` (nothing happened) or `unknown` (it may have happened)."""
+    """`ok`, `refused` (nothing happened) or `unknown` (it may have taken effect)."""
     answer: Any = None
     rev: int | None = None
     spec: JobSpec | None = None
@@ -58,9 +59,9 @@ class Request:
     until: Micros | None = None
     """When a pause ends by itself."""
     backfill: Any = None
-    """What was asked for."""
+    """The backfill that was requested."""
     batch: Request | None = None
-    """The call that carried this one too."""
+    """The batch request that contained this one."""
 
     @property
     def lo(self) -> Micros:
@@ -68,7 +69,7 @@ class Request:
 
     @property
     def hi(self) -> Micros:
-        """It took effect by then, if at all."""
+        """The instant by which it took effect, if it did."""
         over = self.over if self.batch is None else self.batch.over
         bounds = [bound for bound in (self.answered if self.outcome == "ok" else None, over) if bound is not None]
         return min(bounds) if bounds else FOREVER
@@ -85,7 +86,7 @@ class Request:
 
 @dataclass(slots=True)
 class JobRecord:
-    """What clients did with one job, in the order they did it."""
+    """The requests of clients about one job, in order."""
 
     uid: int
     spec: JobSpec
@@ -94,7 +95,7 @@ class JobRecord:
     changes: list[Request] = field(default_factory=list)
     """Updates, pauses, resumes and cancels of the job."""
     others: list[Request] = field(default_factory=list)
-    """What they did with its runs."""
+    """Requests about its runs."""
     job_id: str | None = None
 
     @property
@@ -103,7 +104,7 @@ class JobRecord:
 
 
 class Violation(Exception):
-    """A promise was broken."""
+    """Raised if a promise was broken."""
 
     def __init__(self, promise: str, detail: str) -> None:
         super().__init__(f"{promise}: {detail}")

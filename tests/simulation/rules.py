@@ -1,4 +1,6 @@
-"""What jobs share in one world, and what each asks for: keys, limits, rates, hosts, deadlines, kinds of workers."""
+"""The keys, limits, rates, hosts, deadlines and kinds of workers that the jobs of a world share, and the fields of each
+job.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,14 @@ from timeball.domain.task.task import Http, Python, Shell, Task
 
 Micros = int
 THEMES = ("order", "limits", "fitting", "hosts", "deadlines")
-"""Each is a share of the mixed worlds, too."""
+"""The themes that also occur in mixed worlds."""
 APART = ("backfills", "calendars", "clocks", "follows", "forgery", "preemption", "retention", "workflows")
-"""Worlds of their own: others have nothing of these, so that the traces of their seeds stay what they were."""
+"""Themes with worlds of their own. Other worlds have nothing of these, so the traces of their seeds stay the same."""
 
 
 @dataclass(frozen=True)
 class Offer:
-    """What a worker of the fleet has, in all its lives."""
+    """The capacity of a worker of the fleet, in all its processes."""
 
     slots: int
     cpu: float | None = None
@@ -32,7 +34,7 @@ class Offer:
 
 
 class Rules:
-    """Few keys for many jobs, so that they meet."""
+    """Few keys for many jobs, so that the jobs meet."""
 
     def __init__(self, seed: int, dice: Random, theme: str, begin: Micros, calm_at: Micros) -> None:
         self._seed = seed
@@ -50,7 +52,7 @@ class Rules:
             for n in range(2)
         }
         self.unwell: dict[str, tuple[Micros, Micros]] = {}
-        """For each host, when it answers with errors."""
+        """By host: when it answers with errors."""
         for n in range(2):
             since = begin + dice.randrange(max(1, calm_at - begin))
             self.unwell[f"h{n}.example"] = (since, since + dice.choice((0, 10, 30, 60)) * S)
@@ -76,7 +78,7 @@ class Rules:
         return since <= now < until
 
     def asked(self, past: bool) -> dict[str, Any]:
-        """Fields of a job. `past`: its time has come already, so it cannot have a deadline."""
+        """Return fields of a job. `past`: the job is due already, so it cannot have a start deadline."""
         dice = self._dice
         fields: dict[str, Any] = {}
         if self._wants("order"):
@@ -97,7 +99,7 @@ class Rules:
         return fields
 
     def bounds(self, uid: int, when: Schedule, now: Micros) -> dict[str, Any]:
-        """Where a schedule that repeats begins and ends. It fires at least once, however late it is accepted."""
+        """Return when a repeating schedule begins and ends. It fires at least once, however late it is accepted."""
         dice = Random(f"{self._seed} {uid}")
         fields: dict[str, Any] = {}
         if dice.random() > 0.15:
@@ -121,7 +123,7 @@ class Rules:
         return self._dice.random() < share
 
     def _needs(self, offer: Offer) -> dict[str, Any]:
-        """What one of the workers can give, so that nobody waits forever."""
+        """Return requirements that at least one worker satisfies, so that no run waits forever."""
         dice = self._dice
         labels = [label for label in offer.labels if dice.random() < 0.5]
         if offer.dedicated and not labels:

@@ -1,4 +1,4 @@
-"""The promises about what runs share, checked after the fact: from what job processes wrote down, and by recounting."""
+"""The promises about what runs share, checked at the end from the records of job processes and by counting again."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ LEFT_BEHIND = {
         SELECT id FROM runs WHERE (state = 'blocked') <> (holds <> 0)""",
     "waiting at no gate": """
         SELECT id FROM runs WHERE gate IS NULL AND (holds & 4) <> 0""",
-    "a key whose turn nobody has": """
+    "an ordering key without a holder": """
         SELECT r.ordering_key FROM runs r LEFT JOIN turns t ON t.ordering_key = r.ordering_key
         WHERE r.ordering_key IS NOT NULL AND t.holder IS NULL""",
-    "two that have the turn, or one that has it and is not its key's": """
+    "two runs hold an ordering key, or one that is not its holder": """
         SELECT r.id FROM runs r JOIN turns t ON t.ordering_key = r.ordering_key
         WHERE ((r.holds & 2) = 0) <> (r.id = t.holder)""",
     "a host whose probe is over": """
@@ -55,8 +55,9 @@ def _one_under_a_key(checker: Checker) -> None:
 
 
 def _within_limits(checker: Checker) -> None:
-    """I16: no more execute under a key than the one of them allows that was handed out last: jobs may name different
-    limits for a key, and what is handed out ahead may start in another order."""
+    """I16: no more attempts execute under a concurrency key than the limit of the last claim of them allows. Jobs may
+    give different limits for a key, and runs that are claimed ahead may start in another order.
+    """
     by_key: dict[str, list[Witness]] = defaultdict(list)
     for witness in checker.world.witnesses:
         if witness.spec.concurrency is not None:
@@ -71,7 +72,7 @@ def _within_limits(checker: Checker) -> None:
 
 
 def _at_most_at_this_rate(checker: Checker) -> None:
-    """I16: in every window, the starts that were handed out fit the token bucket."""
+    """I16: in every window, the starts that were claimed fit the token bucket."""
     auditor = checker.auditor
     starts: dict[str, list[Micros]] = defaultdict(list)
     rates: dict[str, RateLimit] = {}
@@ -91,7 +92,7 @@ def _at_most_at_this_rate(checker: Checker) -> None:
 
 
 def _within_the_worker(checker: Checker) -> None:
-    """I18: what executes on a worker asks for no more than it offers."""
+    """I18: the attempts on a worker use no more than it offers."""
     world = checker.world
     by_worker: dict[str, list[Witness]] = defaultdict(list)
     for witness in world.witnesses:
@@ -115,13 +116,13 @@ def _executing(witnesses: Iterable[Witness], at: Micros) -> list[Witness]:
 
 
 def _start_by(checker: Checker) -> None:
-    """Jitter is kept, and what is skipped for its deadline was too late and never started."""
+    """Jitter is applied, and a run that was skipped for its start deadline was too late and never started."""
     for case in checker.cases:
         spec = case.record.spec
         most = 0 if spec.jitter is None else millis(spec.jitter)
         for run in case.runs.values():
             due = run.fire_time if run.due_at is None else run.due_at
-            # What takes the place of a backfilled run is for the time of that, and due when it was asked for.
+            # The retry of a backfilled run has the fire time of that run, and is due when it was requested.
             at = run.created_at if run.origin is Origin.RETRY and run.due_at is not None else run.fire_time
             if run.fires == 1 and not at <= due <= at + (most if run.origin in DUE else 0):
                 raise Violation("I3", f"{case}: run {run.id} is due at {due}, its jitter is {spec.jitter}")
@@ -144,7 +145,7 @@ def _check_expired(checker: Checker, case: Case, run: Run, due: Micros, starts: 
 
 
 def _previous_ends(checker: Checker) -> None:
-    """I16: what a later fire takes the place of is asked to end: its only end is then `cancelled`."""
+    """I16: a run that a later fire replaces is cancelled, and can then only end as `cancelled`."""
     for case in checker.cases:
         policy = case.record.spec.overlap
         if policy not in REPLACING:
@@ -168,7 +169,7 @@ def _check_replaced(checker: Checker, case: Case, previous: Run, run: Run, polic
     if ended is None or ended[0] <= decided or previous.created_at >= run.created_at:
         return
     if previous.status is Status.SKIPPED:
-        return  # it had not started; when that was noticed says nothing
+        return  # it had not started; the time at which that was noticed means nothing
     if previous.status is not Status.CANCELLED:
         raise Violation("I16", f"{case}: {previous} was not asked to end for {run}, under {policy}")
     grace = 0 if policy is Overlap.TERMINATE_PREVIOUS else millis(case.record.spec.grace)
@@ -176,11 +177,11 @@ def _check_replaced(checker: Checker, case: Case, previous: Run, run: Run, polic
     for witness in case.by_run.get(previous.id, []):
         over = witness.end or checker.world.now
         if witness.start <= decided < over and over > limit and checker.undisturbed(run.fire_time - S, limit):
-            raise Violation("I16", f"{case}: {witness} went on beside {run}, under {policy}")
+            raise Violation("I16", f"{case}: {witness} continued beside {run}, under {policy}")
 
 
 def _nothing_left_behind(checker: Checker) -> None:
-    """I18, I26: permits, turns and probes belong to somebody who will give them back."""
+    """I18, I26: each permit, ordering key and probe belongs to a run that will release it."""
     world = checker.world
     for what, sql in LEFT_BEHIND.items():
         if found := world.rows(sql):

@@ -1,4 +1,4 @@
-"""One seed, one world, one verdict."""
+"""Simulates one seed: one world, and one verdict."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 class Outcome:
     seed: int
     again: str
-    """The options that ask for the same world."""
+    """The command line options that simulate the same world."""
     violation: str | None
     promise: str | None
     tail: list[str]
-    """The end of the trace, for people."""
+    """The end of the trace, as text."""
     digest: str
-    """Of the whole trace: equal seeds, equal digests."""
+    """A hash of the whole trace: equal seeds have equal hashes."""
     steps: int
     virtual: float
     """Seconds of virtual time."""
@@ -46,9 +46,11 @@ class Outcome:
 
 
 def simulate(seed: int, plant: Plant | None = None, tail: int = 60, theme: str | None = None) -> Outcome:
-    """Run one world to its end and check it. Never raises for what it finds. Without a theme, the seed has one."""
+    """Run one world to its end and check it. Violations are returned, not raised. Without a theme, the seed determines
+    it.
+    """
     gc_was_on = gc.isenabled()
-    gc.disable()  # finalisers must not run at a moment that depends on the machine
+    gc.disable()  # finalisers must not run at times that depend on the machine
     world = World(seed, plant.theme if theme is None and plant is not None else theme)
     try:
         with _listening(world), _small_claims(world), plant.planted(world) if plant is not None else nullcontext():
@@ -88,14 +90,16 @@ def _violation(world: World) -> Violation | None:
 
 
 def _small_claims(world: World) -> AbstractContextManager[object]:
-    """In some worlds one claim hands out so little that the next is often made before its workers are back."""
+    """In some worlds, let one claim assign so few runs that the next claim is often made before the workers
+    poll again.
+    """
     most = random.Random(f"claims {world.seed}").choice((1, 2, 5, claiming.MAX_CLAIMS, claiming.MAX_CLAIMS))
     return mock.patch.object(claiming, "MAX_CLAIMS", most)
 
 
 @contextmanager
 def _listening(world: World) -> Iterator[None]:
-    """A turn of a loop that failed is logged and repeated; here it is a finding."""
+    """Treat a log entry about a failed turn of a loop as a violation. Servers log such a turn and repeat it."""
 
     def listen(_: Any, level: str, event: MutableMapping[str, Any]) -> Any:
         if level in ("error", "exception", "critical"):
@@ -118,7 +122,7 @@ def _listening(world: World) -> Iterator[None]:
 
 
 class _Scribe(logging.Handler):
-    """Puts what workers say into the trace."""
+    """Adds the log entries of workers to the trace."""
 
     def __init__(self, world: World) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
-"""One real store, and a connection to it per server that is slow, fails before or after the fact, or is cut.
+"""One real store, and a connection to it per server that is slow, fails before or after the effect, or is cut.
 
-What a server sent may take effect although the server died meanwhile. Every effect is shown to the auditor.
+A request of a server may take effect although the server has died. The auditor sees every effect.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def at_once(coroutine: Coroutine[Any, Any, Any]) -> Any:
-    """The result of a coroutine that never waits."""
+    """Return the result of a coroutine that never waits."""
     try:
         coroutine.send(None)
     except StopIteration as stop:
@@ -33,14 +33,15 @@ def at_once(coroutine: Coroutine[Any, Any, Any]) -> Any:
 
 
 def open_migrated(store: SqliteStore) -> None:
-    """Open a store in memory that has its schema already, and its statements prepared: to make those takes longer than
-    many a world lasts."""
+    """Open a store in memory that has its schema and its prepared statements already: making these takes longer than
+    many a world lasts.
+    """
     with mock.patch("sqlite3.connect", return_value=_reopened()):
         at_once(store.open())
 
 
 class _Kept(sqlite3.Connection):
-    """One that is used again in the next world."""
+    """A connection that is used again in the next world."""
 
     def close(self) -> None:
         pass
@@ -50,7 +51,7 @@ _connect = sqlite3.connect
 
 
 def _reopened() -> sqlite3.Connection:
-    """What has just been migrated, whatever it was used for since."""
+    """Return the connection, reset to its state directly after the migration."""
     connection, tables, rows = _kept()
     if connection.in_transaction:
         connection.rollback()
@@ -63,7 +64,7 @@ def _reopened() -> sqlite3.Connection:
 
 @cache
 def _kept() -> tuple[sqlite3.Connection, list[str], list[tuple[str, tuple[Any, ...]]]]:
-    """The connection, its tables, and the rows that are in them from the beginning."""
+    """Return the connection, its tables, and the rows that these have directly after the migration."""
     made: list[sqlite3.Connection] = []
 
     def connect(name: str, **options: Any) -> sqlite3.Connection:
@@ -77,7 +78,7 @@ def _kept() -> tuple[sqlite3.Connection, list[str], list[tuple[str, tuple[Any, .
 
 
 class Connection:
-    """`ports.store.store.Store` as one server sees it."""
+    """Implements `ports.store.store.Store` as one server sees it."""
 
     def __init__(self, world: World, node: Node) -> None:
         self._world = world
@@ -87,7 +88,7 @@ class Connection:
         self.cut_until: Micros = 0
 
     def now(self) -> Micros:
-        """A lower bound of the store's time, as a store on another machine would give."""
+        """Return a lower bound of the store's time, as a store on another machine would."""
         return self._world.seen_time(self._node) - self._lag
 
     def verdicts_until(self) -> Micros:
@@ -153,7 +154,7 @@ class Connection:
             world.after(back, _fail, answer, Unavailable("the store did not answer"))
             return
         if not self._node.alive and world.dice.random() < 0.5:
-            return  # it died before this left the machine
+            return  # the server died before the request left the machine
         world.acting = self._node
         try:
             result = world.auditor.watch(name, args, named)
@@ -176,4 +177,4 @@ def _answer(future: asyncio.Future[Any], result: Any) -> None:
 def _fail(future: asyncio.Future[Any], error: Exception) -> None:
     if not future.done():
         future.set_exception(error)
-        future.exception()  # whoever waited may be gone
+        future.exception()  # the task that waited may have been dropped

@@ -1,4 +1,4 @@
-"""The promises hold in simulated fleets with seeded faults, and every planted bug breaks the promise it should."""
+"""The promises hold in simulated fleets with seeded faults, and every planted bug breaks one of its promises."""
 
 import gc
 import os
@@ -24,7 +24,7 @@ MAX_SEEDS_PER_PLANT = 150
 @pytest.fixture(autouse=True)
 def _tidy() -> Iterator[None]:
     yield
-    gc.collect()  # worlds are full of cycles, and the collector is off while they last
+    gc.collect()  # worlds contain many reference cycles, and the collector is off while they run
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))

@@ -1,4 +1,4 @@
-"""How bad things are at the moment, and what has gone wrong so far."""
+"""The current rates of faults, and a record of the faults that occurred."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ S = 1_000_000
 
 @dataclass(slots=True)
 class Weather:
-    """Shares of calls that go wrong, and delays. Calm weather has delays only."""
+    """The shares of calls that fail, and delays. Calm weather has only delays."""
 
     message_delay: Micros = 2 * MS
     store_delay: Micros = MS
@@ -29,7 +29,7 @@ class Weather:
 
     @staticmethod
     def forecast(dice: Random, severity: float) -> Weather:
-        """Each seed has its own mixture: some faults often, some not at all."""
+        """Return the rates of a seed. Each seed has its own mixture: some faults often, some not at all."""
 
         def share(most: float) -> float:
             return severity * most * dice.random() ** 2 if dice.random() < 0.6 else 0.0
@@ -68,7 +68,7 @@ class Weather:
 
 @dataclass(slots=True)
 class Damage:
-    """Faults by kind, and when each began and ended."""
+    """The faults by kind, and when each began and ended."""
 
     counts: Counter[str] = field(default_factory=Counter)
     spells: list[tuple[Micros, Micros]] = field(default_factory=list)

@@ -1,6 +1,7 @@
-"""Workflows in a world of their own, the theme `workflows`: what users ask for, and what has to become of it.
+"""Workflows in worlds of their own, the theme `workflows`: the requests of users, and the checks of their results.
 
-Other worlds have none, and their servers do not look for any: so their traces stay what they were.
+Other worlds have no workflows, and their servers do not run the workflow advancer, so the traces of their seeds stay
+the same.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ if TYPE_CHECKING:
 THEME = "workflows"
 TENANT = "t"
 FIRST_UID = 1_000_000
-"""Apart from those of jobs."""
+"""Larger than the numbers of jobs."""
 STORIES = 3
 
 
 @dataclass(slots=True)
 class Asked:
-    """What a user did with one workflow."""
+    """The requests of a user about one workflow."""
 
     uid: int
     spec: JobSpec
@@ -83,7 +84,7 @@ def specification(dice: Random, uid: int) -> JobSpec:
 
 
 async def story(world: World, number: int) -> None:
-    """One user with one workflow, who runs it again, cancels runs, and retries what failed."""
+    """One user with one workflow, which is run again, cancelled and retried."""
     dice = Random(f"{world.seed} {THEME} {number}")
     asked = Asked(FIRST_UID + number, specification(dice, FIRST_UID + number))
     world.flows.append(asked)
@@ -144,7 +145,7 @@ def _job_id(world: World, asked: Asked) -> str | None:
 
 def _runs(world: World, job_id: str) -> list[Run]:
     found: list[Run] = world.read("list_runs", RunFilter(tenant=TENANT, job_id=job_id), None, 100_000).items
-    whole = world.read("runs", [run.id for run in found])  # lists leave results out
+    whole = world.read("runs", [run.id for run in found])  # lists do not contain results
     return [whole.get(run.id, run) for run in found]
 
 
@@ -152,7 +153,7 @@ def _runs(world: World, job_id: str) -> list[Run]:
 
 
 def each_task_once(checker: Checker) -> None:
-    """I19: a task runs iff its rule holds, once for all that it needs, after that, and with its results."""
+    """I19: a task runs if and only if its rule holds, once, after the tasks that it needs, and with their results."""
     world = checker.world
     for asked in world.flows:
         job_id = _job_id(world, asked)
@@ -171,7 +172,7 @@ def each_task_once(checker: Checker) -> None:
 
 
 def _check_flow(checker: Checker, asked: Asked, flow: Run, runs: dict[str, Run]) -> set[str]:
-    """Answers the runs that are its tasks'."""
+    """Check a workflow run. Return the runs of its tasks."""
     shown: WorkflowRun | None = checker.world.read("workflow_run", flow.id)
     if shown is None:
         if flow.status in (Status.SUCCEEDED, Status.FAILED):
@@ -195,7 +196,7 @@ def _check_flow(checker: Checker, asked: Asked, flow: Run, runs: dict[str, Run])
 def _check_rules(
     asked: Asked, flow: Run, states: dict[str, TaskState], own: dict[str, list[str]], runs: dict[str, Run]
 ) -> None:
-    """By arithmetic of its own: who may run follows from how the others ended."""
+    """Check which tasks ran. That is computed here from how the other tasks ended."""
     ill: dict[str, bool] = {}
     for task in workflow_of(asked.spec):
         state = states[task.name]
@@ -217,7 +218,7 @@ def _check_rules(
 
 
 def _check_order(checker: Checker, asked: Asked, states: dict[str, TaskState], own: dict[str, list[str]]) -> None:
-    """No task begins before what it needs has ended; and it gets the result that this left."""
+    """Check that no task begins before the tasks that it needs have ended, and that it gets their results."""
     began: dict[str, Micros] = {}
     got: dict[str, Any] = {}
     for witness in checker.world.witnesses:
@@ -241,7 +242,7 @@ def _check_order(checker: Checker, asked: Asked, states: dict[str, TaskState], o
 
 
 def _check_cancel(asked: Asked, flow: Run, own: dict[str, list[str]], runs: dict[str, Run]) -> None:
-    """I10: after a cancel was acknowledged, nothing new is made, and nothing but `cancelled` is its end."""
+    """I10: after a cancel was acknowledged no run is created, and the workflow run ends as `cancelled`."""
     for request in asked.requests:
         if request.kind != "cancel_run" or request.run_id != flow.id or request.outcome != "ok":
             continue

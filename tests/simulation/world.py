@@ -1,4 +1,4 @@
-"""A fleet of real servers and workers on one store, in a bottle, made from one seed."""
+"""A fleet of real servers and workers on one store, made from one seed and simulated in one process."""
 
 from __future__ import annotations
 
@@ -42,13 +42,15 @@ from timeball.worker.session import WAIT
 from timeball.worker.worker import Worker
 
 EPOCH: Micros = 1_767_225_600 * S
-"""Virtual time begins with 2026."""
+"""Virtual time begins with the year 2026."""
 SETTLING = 22 * S
-"""After the last fault: leases lapse, sessions are made anew. Then promises about punctuality hold."""
+"""Time after the last fault for leases to lapse and sessions to be opened again. After that, promises about punctuality
+hold.
+"""
 STUCK = (15 + 5 + 60) * S
 """Lease + longest backoff + 60 s without any progress: I26 is broken."""
 HEALTHY = 6 * S
-"""How long the fleet is watched undisturbed."""
+"""How long the fleet is observed without faults."""
 FORGOTTEN = (
     (
         "too late to start and not skipped",
@@ -56,13 +58,13 @@ FORGOTTEN = (
         "SELECT id, start_by FROM runs WHERE start_by < ? AND state <> 'running' AND attempt = 0",
     ),
     (
-        "nobody probes a host that had its rest",
+        "no run probes a host after the pause of its circuit breaker",
         "I26",
         """SELECT gate, open_until FROM gates g WHERE open_until < ? AND probe IS NULL
            AND EXISTS (SELECT 1 FROM runs r WHERE r.gate = g.gate AND r.holds = 4)""",
     ),
 )
-"""What must not be there some time after the last fault."""
+"""By violation: a query that must find nothing some time after the last fault."""
 LIVE = RunFilter(
     tenant=TENANT,
     status=frozenset({Status.SCHEDULED, Status.BLOCKED, Status.QUEUED, Status.RUNNING, Status.RETRYING}),
@@ -75,12 +77,13 @@ OF_THEMES: dict[str, tuple[str, Topic | None]] = {
     "workflow_advancer": (workflows.THEME, Topic.WORKFLOW),
     "preemptor": (preemption.THEME, None),
 }
-"""Loops that have something to do only in worlds of one theme, and the topic that wakes them. In other worlds they are
-left out, so that the traces of those stay what they were."""
+"""Loops that have work only in worlds of one theme, and the topic that wakes them. They do not run in other worlds, so
+the traces of these seeds stay the same.
+"""
 
 
 class ServerHouse:
-    """Where a server lives, one life after the other."""
+    """The place of a server: one process after the other."""
 
     def __init__(self, world: World, name: str) -> None:
         self.world = world
@@ -122,7 +125,7 @@ class ServerHouse:
             self.world.after(away + 1, self.start)
 
     def stop(self, away: Micros) -> None:
-        """Politely."""
+        """Stop the server with a signal, as an operator does."""
         node, server = self.node, self.server
         if node is None or server is None or not node.alive:
             return
@@ -140,7 +143,7 @@ class ServerHouse:
 
 
 class WorkerHouse:
-    """Where a worker lives."""
+    """The place of a worker: one process after the other."""
 
     def __init__(self, world: World, name: str, offer: Offer) -> None:
         self.world = world
@@ -191,7 +194,7 @@ class WorkerHouse:
             self.world.after(away + 1, self.start)
 
     def leave(self, away: Micros, patience: Micros | None) -> None:
-        """Politely: let jobs finish for a while, or (None) kill them."""
+        """Stop the worker with a signal. Let jobs finish for `patience`, or kill them (None)."""
         node, worker = self.node, self.worker
         if node is None or worker is None or not node.alive:
             return
@@ -218,11 +221,11 @@ class World:
         self.homes: dict[str, ServerHouse | WorkerHouse] = {}
         self.acting: Node | None = None
         self.stepped: Micros = 0
-        """How far the store's clock has stepped ahead."""
+        """Microseconds that the store's clock has stepped ahead."""
         self.wrong_by: Micros = 0
-        """How far the wall clock is ahead of it for a moment."""
+        """Microseconds that the wall clock is ahead of it for a moment."""
         self.node_clocks = False
-        """Only a planted bug sets this: nodes use their own wall clocks."""
+        """True only with a planted bug: nodes use their own wall clocks."""
         self.damage = Damage()
         self.witnesses: list[Witness] = []
         self.violation: Violation | None = None
@@ -233,31 +236,32 @@ class World:
         severity = dice.choice((0.0, 0.3, 1.0, 1.0, 2.0))
         drawn = dice.choice(("mixed", "mixed", "mixed", "zombies", "edits", "deploys", *THEMES))
         self.theme = drawn if theme is None else theme
-        """`zombies`: long jobs, and workers that are away for longer than a lease. `edits`: jobs that fire every
-        second and are changed all the time. `deploys`: jobs to be delivered at most once, and workers that are stopped
-        and started all the time. The others: most jobs use one of the rules for what runs share."""
+        """`zombies`: long jobs, and workers that are away for longer than a lease. `edits`: jobs that fire every second
+        and are changed all the time. `deploys`: jobs with delivery at most once, and workers that are stopped and
+        started all the time. The others: most jobs use one of the rules for what runs share.
+        """
         self.storm = Weather.forecast(dice, severity)
         if self.theme == "zombies":
             self.storm.repeated_request, self.storm.slow_message = 0.3, 0.1
         if self.theme == pruning.THEME:
-            self.storm.slow_store = 0.15  # who keeps house is often deposed while a call is under way
+            self.storm.slow_store = 0.15  # the holder of the maintenance lease often loses it during a call
         self.weather = self.storm
         self.wandering = dice.choice((0.0, 0.0, 0.05, 0.5))
-        """How often a worker asks another server than the one it stays with."""
+        """How often a worker sends a message to another server than its usual one."""
         self.hangs_up = dice.random() < 0.5
-        """Whether servers notice that a worker gave up on a call."""
+        """True if servers notice that a worker gave up a call."""
         length = dice.choice((50, 80)) if self.theme == "zombies" else dice.choice((8, 15, 25, 45))
         self.is_calm = False
         self.calm_at: Micros = self.now + length * S
         self.dark_until: Micros = 0
-        """The end of an outage: until then there is nothing left to break."""
+        """The end of an outage: until then no further fault is caused."""
         self.healthy_from: Micros | None = None
         shared = "mixed" if self.theme in (clocks.THEME, pruning.THEME, workflows.THEME) else self.theme
         self.rules = Rules(seed, dice, shared, self.now, self.calm_at)
         if self.theme == preemption.THEME:
             self.rules.offers = preemption.few_slots(self.rules.offers)
         self.credit: Micros = dice.choice((S // 5, S, 60 * S))
-        """What a level of priority is worth in waiting time."""
+        """How much waiting time a level of priority is worth."""
         self.store = SqliteStore(
             ":memory:", wall=self._wall, monotonic=self._monotonic, inline=True, credit=self.credit
         )
@@ -290,11 +294,11 @@ class World:
         return self.now + (self.homes[node.name].skew if self.node_clocks else 0)
 
     def seen_time(self, node: Node) -> Micros:
-        """What a server takes for the store's time, but for the delay of its messages."""
+        """Return the store's time as a server sees it, without the delay of its messages."""
         return self.store.now() if self.theme == clocks.THEME else self.store_time(node)
 
     def after(self, delay: Micros, function: Callable[..., object], *args: Any) -> Any:
-        """Outside of all nodes: nobody's death or pause keeps it from happening."""
+        """Call a function later, outside of all nodes: the death or pause of a node does not affect it."""
         return self.loop.call_at((self.loop.now + delay) / 1e6, function, *args, context=self.context)
 
     async def sleep(self, length: Micros) -> None:
@@ -339,11 +343,11 @@ class World:
         return submit
 
     def read(self, name: str, *args: Any) -> Any:
-        """Ask the store itself, at no cost and without faults."""
+        """Call the store directly, without delay and without faults."""
         return self.gone.recalled(name, args, at_once(getattr(self.store, name)(*args)))
 
     def rows(self, sql: str, *parameters: Any) -> list[Any]:
-        """What the tables say."""
+        """Return rows of the database."""
         connection = self.store._db._connection  # type: ignore[attr-defined]
         return connection.execute(sql, parameters).fetchall()  # type: ignore[no-any-return]
 
@@ -362,7 +366,7 @@ class World:
                 return found
 
     def find(self, record: JobRecord) -> str | None:
-        """The job's id, also if its answer was lost and it exists nevertheless."""
+        """Return the id of a job, also if the answer was lost and the job exists."""
         if record.job_id is None:
             found = [status.job.id for status in self.jobs() if status.job.spec.parameters["uid"] == record.uid]
             record.job_id = found[0] if found else None
@@ -385,11 +389,11 @@ class World:
             house.kill(self.dice.randrange(S, 4 * S), "poison")
 
     def absence(self, away: Micros) -> Micros:
-        """Who was asked to leave in the storm, and leaves only when it is over, comes back at once."""
+        """Return how long a process stays away. One that ends only after the faults have stopped comes back at once."""
         return S if self.is_calm else away
 
     def outage(self, length: Micros) -> None:
-        """Everything is off for a while."""
+        """Switch everything off for a while."""
         self.damage.count("outage")
         for house in (*self.servers, *self.workers):
             away = length + self.dice.randrange(S)
@@ -473,7 +477,7 @@ class World:
                 server.connection.cut_until = 0
 
     async def _watch_health(self) -> None:
-        """Some more jobs, in good weather: these have to be on time, and to stop when they are told to."""
+        """Submit some more jobs after the faults: these must be on time, and must stop when they are cancelled."""
         until = self.now + HEALTHY
         for _ in range(3):
             self._spawn(self.clients.submit(self.clients.new_record(self.now)), "probe")
@@ -482,7 +486,7 @@ class World:
         await self.sleep(max(0, until - self.now))
 
     def _look_for_stopped_schedules(self) -> None:
-        """I20: a schedule never stops for good. The planner had all the time it needs."""
+        """I20: a schedule never stops for good. The planner had enough time."""
         for status in self.jobs():
             job = status.job
             if job.state is JobState.ACTIVE and job.next_fire_at is not None and job.next_fire_at < self.now - 2 * S:
@@ -491,15 +495,16 @@ class World:
                 self.fail(Violation("I20", f"the pause of job {job.id} was to end at {job.paused_until}"))
 
     def _look_for_forgotten(self) -> None:
-        """I4, I26: nobody waits past a deadline, nor at a host that had its rest."""
-        # A worker whose messages go anywhere may have free slots that nobody knows of until its poll ends.
+        """I4, I26: no run waits past a deadline, or at a host after the pause of its circuit breaker."""
+        # A worker whose messages go to different servers may have free slots that no server knows of until its poll
+        # ends.
         patience = 5 * S + (WAIT if self.wandering else 0)
         for what, promise, sql in FORGOTTEN:
             if found := self.rows(sql, self.now - patience):
                 self.fail(Violation(promise, f"{what}: {found[:3]}"))
 
     async def _wind_up(self) -> None:
-        """Pause every schedule, then wait until all that was accepted has ended."""
+        """Pause every schedule, then wait until all accepted runs have ended."""
         uids = {status.job.id: status.job.spec.parameters["uid"] for status in self.jobs()}
         if len(set(uids.values())) < len(uids):
             self.fail(Violation("I14", f"jobs that exist more than once: {Counter(uids.values()).most_common(3)}"))
@@ -529,19 +534,19 @@ class World:
         await self.sleep(3 * S)
 
     async def _deal_with_dead(self) -> None:
-        """Somebody retries half of the runs that keep others waiting."""
+        """Retry half of the runs that block their ordering keys."""
         for key, run_id in sorted(self.blocked_keys().items()):
             if self.dice.random() < 0.5:
                 self.trace("retries", key, run_id)
                 await self.clients.retry(run_id)
 
     def blocked_keys(self) -> dict[str, str]:
-        """Ordering keys with the run that gave up, which nobody has dealt with."""
+        """By ordering key: the run that gave up and was neither retried nor discarded."""
         inspector = self.auditor.inspector
         return {key: run_id for key, run_id in inspector.gave_up.items() if not inspector.is_dealt_with(run_id)}
 
     def alive_runs(self) -> list[Any]:
-        """Those that have to end by themselves."""
+        """Return the runs that must end by themselves."""
         blocked = self.blocked_keys()
         alive: list[Any] = self.read("list_runs", LIVE, None, 1000).items
         waiting: list[Any] = backfills.unfinished(self) if self.theme == backfills.THEME else []
