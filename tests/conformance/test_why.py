@@ -627,7 +627,7 @@ async def test_the_runs_in_the_way_are_named(store: Store, tamper: Tamper) -> No
     second = await scene.fire(age=1, concurrency=Concurrency("db", 1))
     third = await scene.fire(concurrency=Concurrency("db", 1))
     await scene.claim()
-    for waiting, others in ((second, ""), (third, "before it 1 waits")):
+    for waiting, others in ((second, ""), (third, "1 run waits before this one")):
         (reason,) = await reasons_of(scene, waiting)
         assert reason.run_id == first
         assert first in reason.text

@@ -159,7 +159,7 @@ async def test_a_workflow_is_listed_changed_paused_and_cancelled(api: Api) -> No
         ([task("a", "c"), task("b", "a"), task("c", "b")], None, "a → b → c → a"),
         ([task("a", "b")], "/tasks/0/needs/0", "there is no task 'b'"),
         ([task("a", "a")], "/tasks/0/needs/0", "needs itself"),
-        ([task("a"), task("a")], "/tasks/1/name", "two tasks 'a'"),
+        ([task("a"), task("a")], "/tasks/1/name", "two tasks have the name 'a'"),
         ([{"name": "a", "taskId": "nobody"}], "/tasks/0/taskId", "no registered task"),
         ([task("a", timeout="soon")], "/tasks/0/timeout", "soon"),
         ([], "/tasks", "length"),
