@@ -1,1 +1,1 @@
-"""Figures, each beside the configuration that it was measured with. `make bench` runs the sections."""
+"""Benchmarks. Each figure is shown with the configuration that it was measured with. `make bench` runs the sections."""

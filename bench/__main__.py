@@ -1,4 +1,4 @@
-"""Measures the sections that are asked for, or all of them, and exits with 1 when a promise was missed."""
+"""Measures the given sections, or all of them, and exits with 1 if a promise was not kept."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SECTIONS = {
     "soak": "ten minutes of half the maximum: memory and tables stay as they are",
 }
 LONG = ("stalls", "soak")
-"""Not measured unless they are asked for."""
+"""Sections that are measured only if they are named."""
 
 
 def main() -> int:
@@ -37,9 +37,13 @@ def main() -> int:
     parser.add_argument(
         "sections", nargs="*", metavar="SECTION", help="what to measure (by default all but stalls and soak)"
     )
-    parser.add_argument("--quick", action="store_true", help="small sizes, once: does it work? not: how fast is it")
     parser.add_argument(
-        "--full", action="store_true", help="with what takes long: five million jobs and runs, the stalls and the soak"
+        "--quick",
+        action="store_true",
+        help="small sizes, measured once: to check that the benchmarks work, not how fast Timeball is",
+    )
+    parser.add_argument(
+        "--full", action="store_true", help="include the long ones: five million jobs and runs, the stalls and the soak"
     )
     parser.add_argument("--store", choices=STORES, help="only on this store")
     parser.add_argument("--repeats", type=int, help="how often each figure is taken")
@@ -57,7 +61,7 @@ def main() -> int:
         repeats=given.repeats,
     )
     folder: Path | None = given.results or (RESULTS if whole else None)
-    for number in (signal.SIGINT, signal.SIGTERM):  # whatever ends it, what it started ends with it
+    for number in (signal.SIGINT, signal.SIGTERM):  # the processes that were started are stopped, however this ends
         signal.signal(number, signal.default_int_handler)
     print(machine.described(), flush=True)
     missed = []

@@ -1,4 +1,6 @@
-"""A steady stream of batches, made once and sent again and again, so that the load costs next to nothing."""
+"""A steady stream of batches, which are encoded once and sent repeatedly, so that the load generator needs
+little CPU.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ class Connection:
 
 
 class Feeder:
-    """Submits no-op jobs in batches while fewer than `in_flight` are not yet executed, and not faster than `rate`."""
+    """Submits no-op jobs in batches while fewer than `in_flight` are not executed yet, and not faster than `rate`."""
 
     def __init__(
         self,
@@ -70,7 +72,7 @@ class Feeder:
             thread.start()
 
     def stop(self) -> None:
-        """When this returns, everything that was sent has been accepted."""
+        """Stop. When this returns, all batches that were sent have been accepted."""
         self._stopping.set()
         self.join()
 
@@ -95,7 +97,7 @@ class Feeder:
             connection.close()
 
     def _take(self) -> bool:
-        """Whether it is this connection's turn to send a batch."""
+        """Return True if this connection may send a batch now."""
         with self._lock:
             if self._left == 0 or self._running.submitted - self._running.executed + self._batch > self._in_flight:
                 return False
@@ -119,7 +121,7 @@ def feeding(running: Deployment, *, rate: float | None = None) -> Iterator[None]
 
 
 def submit(running: Deployment, jobs: int, batch: int = BATCH) -> None:
-    """So many no-op jobs, all due at once, however many of them wait."""
+    """Submit this number of no-op jobs, all due at once, without a limit of jobs in flight."""
     feeder = Feeder(running, batch=batch, in_flight=2 * jobs + running.submitted, most=jobs)
     feeder.start()
     feeder.join()

@@ -2,10 +2,10 @@
 
 make compare BASE=REV [ARGS="lifecycle --store sqlite"]
 
-Measures both, in alternating turns, on both stores: life cycle, drain and ingest (rate, and CPU per job of all Timeball
+Measures both in alternating turns on both stores: life cycle, drain and ingest (rate, and CPU per job of all Timeball
 and database processes), and how late jobs start (p50, p99). Slots, batches and every other option are set here, so that
 a changed default does not count as speed. `bench/comparison.py` decides. A case that noise leaves undecided gets more
-turns, as long as the time lasts. Exit code 0: passed; 1: slower, or undecided; 2: it could not be measured.
+turns, as long as there is time. Exit code 0: passed; 1: slower, or undecided; 2: it could not be measured.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ POST_CONNECTIONS: Final = 64
 BATCHED_JOBS: Final = 30_000
 IDLE_JOBS: Final = 40
 STEADY_FIRES: Final = [index / 1_000 for index in range(3_000)]
-"""A thousand jobs per second, for three seconds."""
+"""The due times of 1,000 jobs per second for three seconds."""
 DEFAULT_MINUTES: Final = 40.0
 
 P50_LIMITS: Final = {"max_factor": 1.1, "max_more_ms": 1.0}
@@ -59,11 +59,11 @@ P99_LIMITS: Final = {"max_factor": 1.5, "max_more_ms": 10.0}
 
 @dataclass(frozen=True)
 class Measured:
-    """What one measurement of one revision gave, by case."""
+    """The results of one measurement of one revision, by case."""
 
     throughput: dict[str, Sample]
     lateness: dict[str, list[float]]
-    """Milliseconds of each job."""
+    """By case: how late each job started, in milliseconds."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def lifecycle(running: Deployment) -> Measured:
 
 
 def drain(running: Deployment) -> Measured:
-    """From when the worker is up until nearly all of the backlog was executed."""
+    """Measure from the start of the worker until nearly all of the backlog was executed."""
     submit(running, BACKLOG)
     if USUAL_WORKER[running.store] == IN_PROCESS:
         running.stop("server")
@@ -108,7 +108,7 @@ def drain(running: Deployment) -> Measured:
 
 
 def ingest(running: Deployment) -> Measured:
-    """One job per request, then batches; no worker is there."""
+    """Submit one job per request, then batches, without a worker."""
     spent = _cpu_seconds(running)
     body = json.dumps(NOOP).encode()
     posts = post(f"{running.url}/v1/jobs", body, HEADERS, connections=POST_CONNECTIONS, seconds=POST_SECONDS)
@@ -137,7 +137,7 @@ def _lateness_ms(marks: list[Mark]) -> list[float]:
 
 @contextlib.contextmanager
 def _counted(running: Deployment) -> Iterator[Callable[[], Sample]]:
-    """Rate and CPU per executed job, from the beginning of the block to its end."""
+    """Yield a function that returns the rate and the CPU per executed job since the beginning of the block."""
     executed, spent, began = running.executed, _cpu_seconds(running), time.monotonic()
     taken: list[Sample] = []
     yield lambda: taken[0]
@@ -146,7 +146,7 @@ def _counted(running: Deployment) -> Iterator[Callable[[], Sample]]:
 
 
 def _cpu_seconds(running: Deployment) -> float:
-    """Of the server, the worker and the database; the load generator costs both sides the same."""
+    """Return the CPU time of the server, the worker and the database. The load generator costs both sides the same."""
     return sum(spent for name, spent in running.cpu_seconds().items() if name != "load")
 
 
@@ -173,7 +173,7 @@ SECTIONS: Final = tuple(dict.fromkeys(each.section for each in MEASUREMENTS))
 
 
 class Comparison:
-    """All turns so far, new revision against base."""
+    """All turns so far, of the new revision and of the base."""
 
     def __init__(self, bounds: Bounds) -> None:
         self._bounds = bounds
@@ -201,7 +201,7 @@ class Comparison:
         )
 
     def report(self) -> bool:
-        """Print the tables; whether everything passed."""
+        """Print the tables. Return True if everything passed."""
         verdicts: list[Verdict] = []
         ratios = f"{'rate, new / base':24}{'CPU per job, new / base':26}"
         print(f"\n{'':52}{'turns':>6}  {ratios}{'base jobs/s':>12}{'base µs':>9}")
@@ -225,7 +225,9 @@ class Comparison:
 
 
 def compare(measurements: list[Measurement], base: Path, comparison: Comparison, turns: int, deadline: float) -> bool:
-    """Take turns until everything is decided, or the time is up. Whether every case had the turns it needs."""
+    """Measure in turns until everything is decided or the time is up. Return True if every case had its minimum of
+    turns.
+    """
     for turn in range(1, max(turns, MAX_TURNS) + 1):
         wanted = [each for each in measurements if turn <= turns or comparison.undecided(each)]
         for measurement in wanted:
@@ -261,7 +263,7 @@ def main() -> int:
         for each in MEASUREMENTS
         if each.section in (given.sections or SECTIONS) and given.store in (None, each.store)
     ]
-    for number in (signal.SIGINT, signal.SIGTERM):  # what was started is stopped, however this ends
+    for number in (signal.SIGINT, signal.SIGTERM):  # the processes that were started are stopped, however this ends
         signal.signal(number, signal.default_int_handler)
     bounds = AGAINST_PARENT if given.base else AGAINST_BASE
     print(

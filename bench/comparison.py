@@ -15,7 +15,7 @@ from enum import StrEnum
 
 CONFIDENCE = 0.90
 MAX_HALF_WIDTH = 0.04
-"""An interval that contains 1 proves equality only if it is not wider than 1 ± this."""
+"""Maximum half width of an interval around 1 that counts as proof of equality."""
 MIN_TURNS = 9
 MAX_TURNS = 31
 
@@ -29,7 +29,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Bounds:
-    """What counts as equal."""
+    """The limits within which two revisions count as equally fast."""
 
     min_rate: float
     max_cpu: float
@@ -37,7 +37,7 @@ class Bounds:
 
 AGAINST_PARENT = Bounds(min_rate=0.97, max_cpu=1.03)
 AGAINST_BASE = Bounds(min_rate=0.95, max_cpu=1.05)
-"""Against the commit in `bench/BASE`: small losses of many commits must not add up to more than this."""
+"""The limits against the commit in `bench/BASE`: small losses of many commits must not add up to more than this."""
 
 
 @dataclass(frozen=True)
@@ -61,14 +61,14 @@ class MedianRatio:
 
 
 def median_ratio(ratios: Sequence[float]) -> MedianRatio:
-    """The median and the narrowest interval between two order statistics that covers it with `CONFIDENCE`."""
+    """Return the median and the narrowest interval between two order statistics that covers it with `CONFIDENCE`."""
     ordered = sorted(ratios)
     low = _rank(len(ordered))
     return MedianRatio(statistics.median(ordered), ordered[low], ordered[-1 - low], len(ordered))
 
 
 def _rank(count: int) -> int:
-    """How many of the smallest, and of the largest, values lie outside of the interval."""
+    """Return how many of the smallest and of the largest values are outside of the interval."""
     outside, tail = 0, 0.5**count
     while tail <= (1 - CONFIDENCE) / 2 and outside < count // 2:
         outside += 1
@@ -78,7 +78,7 @@ def _rank(count: int) -> int:
 
 @dataclass(frozen=True)
 class Sample:
-    """One revision, one case, one turn."""
+    """One measurement: one revision, one case, one turn."""
 
     rate: float
     """Jobs per second."""
@@ -101,8 +101,9 @@ class Throughput:
         return median_ratio([new.cpu / base.cpu for new, base in self.pairs])
 
     def verdict(self, bounds: Bounds, *, last: bool = False) -> Verdict:
-        """Of rate and CPU together. `last`: no turn follows, so a rate that is still undecided counts as equal if the
-        CPU per job is decided; an undecided CPU never passes."""
+        """Return the verdict on rate and CPU together. `last`: no turn follows, so a rate that is still undecided
+        counts as equal if the CPU per job is decided; an undecided CPU never passes.
+        """
         rate, cpu = self.rate, self.cpu
         of_rate = rate.verdict(rate.median >= bounds.min_rate)
         of_cpu = cpu.verdict(cpu.median <= bounds.max_cpu)
@@ -120,7 +121,7 @@ class Lateness:
     pairs: Sequence[tuple[float, float]]
     max_factor: float
     max_more_ms: float
-    """A percentile may grow by the factor or by this, whichever allows more."""
+    """A percentile may grow by the factor or by this many milliseconds, whichever is more."""
 
     @property
     def new(self) -> float:

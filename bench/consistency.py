@@ -1,4 +1,4 @@
-"""Does it add up? Counted in the database after each run: nothing lost, nothing twice, nothing left."""
+"""Checks the database after each run by counting: no job is lost, none ran twice, and no run is left."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ _EXPECTED = {
 
 
 def differences(running: Deployment, *, filled: int = 0) -> list[str]:
-    """What is not as it should be after all that was submitted has run. `filled` jobs were there that never ran."""
+    """Return the differences between the counts and what they should be after all submitted jobs have run. `filled`
+    jobs were there before and never ran.
+    """
     submitted = running.submitted
     found = {name: running.count(sql) - (filled if name == "jobs" else 0) for name, sql in _EXPECTED.items()}
     wrong = [

@@ -1,4 +1,6 @@
-"""The database behind a Timeball, asked directly: the benchmarks do not ask the system about itself."""
+"""The database of a Timeball, queried directly: the benchmarks do not rely on answers of the system that
+they measure.
+"""
 
 from __future__ import annotations
 

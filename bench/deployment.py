@@ -1,4 +1,4 @@
-"""Timeball as its users run it: real processes, default settings, full durability."""
+"""Timeball as users run it: real processes, default settings, full durability."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ SEPARATE = "separate, over HTTP"
 NONE = "none"
 WORKERS = (IN_PROCESS, SEPARATE)
 USUAL_WORKER = {"sqlite": IN_PROCESS, "postgresql": SEPARATE}
-"""As each store is used: everything in one process, or a fleet."""
+"""The usual place of the worker for each store: in the same process, or in a fleet."""
 
 
 class Trouble(Exception):
-    """What keeps a section from being measured."""
+    """Raised if a section cannot be measured."""
 
 
 @dataclass
 class Deployment:
-    """A running Timeball and how to look into it."""
+    """A running Timeball, with access to its processes and its database."""
 
     store: str
     worker: str
@@ -50,7 +50,7 @@ class Deployment:
     source: Path | None
     """The folder with the `timeball` package to run; None: the installed one."""
     submitted: int = 0
-    """Jobs that were accepted so far."""
+    """Number of jobs that were accepted so far."""
     residents: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     """Processes by role: `up`, `server`, `worker`."""
 
@@ -62,12 +62,12 @@ class Deployment:
 
     @property
     def witness(self) -> Path:
-        """Where jobs write down when they started."""
+        """The file in which jobs record when they started."""
         return self.folder / "witness"
 
     @property
     def executed(self) -> int:
-        """How many jobs the worker has executed: what it counts itself, in memory that it shares."""
+        """The number of jobs that the worker has executed. The worker counts them in shared memory."""
         return int(self._executed[0])
 
     def client(self) -> httpx.Client:
@@ -76,7 +76,7 @@ class Deployment:
     # --- processes ------------------------------------------------------------------------------------------------
 
     def start(self, role: str) -> None:
-        """`up`, `server` or `worker`; returns when it is ready."""
+        """Start a process (`up`, `server` or `worker`). Return when it is ready."""
         data = ["--data-dir", str(self.folder / "data")]
         where = [*data, "--port", self.url.rpartition(":")[2], *(["--store", self.dsn] if self.postgres else [])]
         crew = ["--slots", str(self.slots), "--tasks", "bench.tasks"]
@@ -90,7 +90,7 @@ class Deployment:
             self._await("the server", lambda client: client.get("/readyz").status_code == 200)
 
     def stop(self, role: str) -> None:
-        """Ask it to go, and wait for it. It must not have gone by itself."""
+        """Stop a process with a signal, and wait for its end. Raise `Trouble` if it had ended by itself."""
         process = self.residents.pop(role)
         ended_early = process.poll() is not None
         process.send_signal(signal.SIGTERM)
@@ -132,45 +132,45 @@ class Deployment:
     # --- what it costs --------------------------------------------------------------------------------------------
 
     def cpu_seconds(self) -> dict[str, float]:
-        """Time on the CPU so far, by process; `load` is the benchmark itself."""
+        """Return the CPU time so far, by process; `load` is the benchmark itself."""
         spent = {name: processes.cpu_seconds(pid) for name, pid in self._pids().items()}
         if self.postgres is not None:
             spent["postgres"] = processes.cpu_seconds(self.postgres.pid, family=True)
         return spent | {"load": time.process_time()}
 
     def memory_mib(self) -> dict[str, float]:
-        """Memory of each process, without mapped files and shared memory."""
+        """Return the memory of each process, without mapped files and shared memory."""
         used = {name: processes.memory_mib(pid) for name, pid in self._pids().items()}
         if self.postgres is not None:
             used["postgres"] = processes.memory_mib(self.postgres.pid, family=True)
         return used
 
     def resident_mib(self) -> float:
-        """All that is in memory for Timeball's processes, mapped files included."""
+        """Return the resident memory of all processes of Timeball, mapped files included."""
         return sum(processes.resident_mib(pid) for pid in self._pids().values())
 
     def _pids(self) -> dict[str, int]:
-        """`up` is a server with a worker in it."""
+        """Return the process ids by role. `up` is a server with a worker in it."""
         return {"server" if role == "up" else role: process.pid for role, process in self.residents.items()}
 
     # --- the database ---------------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
     def database(self, *, writable: bool = False) -> Iterator[Database]:
-        """On SQLite, write only while no server runs."""
+        """Open the database. On SQLite, write only while no server runs."""
         path = self.folder / "data/timeball.db"
         opened = database.postgresql(self.dsn) if self.postgres else database.sqlite(path, writable=writable)
         with opened as found:
             yield found
 
     def count(self, sql: str) -> int:
-        """One number."""
+        """Return the single number that a query finds."""
         with self.database() as opened:
             value: Any = opened.rows(sql)[0][0]
         return int(value)
 
     def await_executed(self, jobs: int, seconds: float = 300) -> None:
-        """Until so many jobs were executed since the beginning."""
+        """Wait until this number of jobs was executed since the beginning."""
         deadline = time.monotonic() + seconds
         while (executed := self.executed) < jobs:
             if time.monotonic() > deadline:
@@ -178,7 +178,7 @@ class Deployment:
             time.sleep(0.005)
 
     def await_rest(self, seconds: float = 300) -> None:
-        """Until no run is alive, which is when every result is durable."""
+        """Wait until no run is alive, which is when every result is durable."""
         self.await_executed(self.submitted, seconds)
         deadline = time.monotonic() + seconds
         with self.database() as opened:
@@ -190,7 +190,9 @@ class Deployment:
 
 @contextlib.contextmanager
 def deployed(store: str, worker: str, slots: int, *, source: Path | None = None) -> Iterator[Deployment]:
-    """With the worker in the server's process, in its own, or with `NONE` yet."""
+    """Start Timeball with the worker in the process of the server, in a process of its own, or with no worker yet
+    (`NONE`).
+    """
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="timeball-bench-")))
         postgres = stack.enter_context(PostgresServer.start(fsync=True)) if store == "postgresql" else None
@@ -204,7 +206,7 @@ def deployed(store: str, worker: str, slots: int, *, source: Path | None = None)
 
 
 def _stop_all(running: Deployment) -> None:
-    """Workers first: they have something to say to the server."""
+    """Stop workers first, because they report to the server when they stop."""
     with contextlib.ExitStack() as stack:
         for role in [*running.residents]:
             stack.callback(running.stop, role)

@@ -1,4 +1,4 @@
-"""Jobs for moments to come, and when they really started."""
+"""Submits jobs for future moments, and reads when they started."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ MEDIUM = 5
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What a job wrote down when it began."""
+    """The record that a job wrote when it began."""
 
     due: int
     started: int
-    """Both in microseconds."""
+    """Both times are in microseconds."""
     priority: int
     run_id: str
 
     @property
     def late(self) -> float:
-        """In milliseconds."""
+        """How late the job started, in milliseconds."""
         return (self.started - self.due) / 1_000
 
 
@@ -40,10 +40,11 @@ def fire(
     lead: float = LEAD,
     bit_by_bit: bool = False,
 ) -> list[Mark]:
-    """Jobs due at these offsets (seconds, ascending), in the order in which they started.
+    """Submit jobs that are due at these offsets (seconds, ascending). Return their records in the order in which they
+    started.
 
-    They are submitted `lead` seconds before the first is due; or, `bit_by_bit`, a tenth of a second's jobs at a time,
-    so many seconds before those are due.
+    They are submitted `lead` seconds before the first is due. With `bit_by_bit`, the jobs of a tenth of a second are
+    submitted together, this many seconds before they are due.
     """
     running.witness.write_bytes(b"")
     levels = priorities or [MEDIUM] * len(offsets)
@@ -67,7 +68,7 @@ def fire(
 
 
 def one_by_one(running: Deployment, jobs: int) -> list[Mark]:
-    """Jobs that are due when their request is sent, each when nothing else is going on."""
+    """Submit jobs that are due when their request is sent, each after the previous one has ended."""
     running.witness.write_bytes(b"")
     connection = Connection(running)
     for _ in range(jobs):
@@ -93,7 +94,7 @@ def _at(due: int) -> dict[str, Any]:
 
 
 def _marks(running: Deployment) -> list[Mark]:
-    """When all have started and ended."""
+    """Return the records after all jobs have started and ended."""
     running.await_rest()
     lines = [line.split() for line in running.witness.read_text().splitlines()]
     return [Mark(int(due), int(started), int(priority), run_id) for due, started, priority, run_id in lines]

@@ -1,9 +1,10 @@
-"""Many workers that have nothing to do: what does it cost two servers and PostgreSQL that they wait?
+"""Measures what many workers without work cost two servers and PostgreSQL.
 
     python -m bench.idle_workers --workers 1000 --servers 2 --seconds 20
 
-The workers are real ones, all in this process, with executors that do nothing. After a rest, a few jobs a second show
-what each of them costs with a crowd that waits, and the end of one server what it costs that all come to the others.
+The workers are real ones, all in this process, with executors that do nothing. First they are idle. Then a few jobs per
+second show what each job costs while all workers wait. At the end one server stops, which shows what it costs when all
+its workers move to the others.
 """
 
 from __future__ import annotations
@@ -142,7 +143,7 @@ def main() -> None:
     parser.add_argument("--servers", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=20.0)
     options = parser.parse_args()
-    logging.getLogger("timeball.worker").setLevel(logging.ERROR)  # that a server died, each of them would say
+    logging.getLogger("timeball.worker").setLevel(logging.ERROR)  # each worker would log that a server died
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     with contextlib.ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""Where the figures come from: the machine, how fast it is just now, and the versions of what runs on it."""
+"""The origin of the figures: the machine, its current speed, and the versions of the programs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ def described() -> str:
 
 
 def loop_ms() -> float:
-    """CPU time of a loop that does nothing. On a shared host it doubles with the neighbours, and so does all."""
+    """Return the CPU time of an empty loop. On a shared host it doubles if the neighbours are busy, and so do all other
+    times.
+    """
     began = time.thread_time()
     for _ in range(2_000_000):
         pass
@@ -41,7 +43,9 @@ def loop_ms() -> float:
 
 
 def _is_the_systems() -> bool:
-    """Distributions build Python with profile-guided optimisation; others may not."""
+    """Return True for the Python of the distribution, which is built with profile-guided optimisation; others may not
+    be.
+    """
     return Path(sys.executable).resolve().is_relative_to("/usr/bin")
 
 

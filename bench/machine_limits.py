@@ -1,4 +1,4 @@
-"""What this machine can do at best: a bare timer, then one write and fsync, with nothing of Timeball in between."""
+"""What this machine can do at best: a bare timer, then one write and fsync, without Timeball."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 
 
 def timer_and_fsync(offsets: list[float]) -> list[float]:
-    """For each moment (seconds from now), how late in milliseconds its record was durable."""
+    """Return for each moment (seconds from now) how late its record was durable, in milliseconds."""
     return asyncio.run(_measure(offsets))
 
 

@@ -1,4 +1,4 @@
-"""What was measured: repeats of a figure, what is promised about it, and how a table of them reads."""
+"""The measured figures: repeats, promises, and their rendering as a table."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def median(values: Iterable[float]) -> float:
 
 
 def span(values: Iterable[float], digits: int = 0) -> str:
-    """The lowest and the highest."""
+    """Return the lowest and the highest value as text."""
     ordered = sorted(values)
     return " - ".join(dict.fromkeys(f"{end:,.{digits}f}" for end in (*ordered[:1], *ordered[-1:])))
 
 
 class Figure(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One measurement, repeated. Its median is what counts."""
+    """One measurement with its repeats. The median counts."""
 
     values: list[float]
     least: float | None = None
@@ -39,7 +39,7 @@ class Figure(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def kept(self) -> bool:
-        """Whether the median keeps the promise, or nothing was promised."""
+        """True if the median keeps the promise, or if there is no promise."""
         return (self.least is None or self.median >= self.least) and (self.most is None or self.median <= self.most)
 
     @property
@@ -50,7 +50,7 @@ class Figure(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def spread(self) -> str:
-        """Of the repeats."""
+        """The range of the repeats."""
         return span(self.values, self.digits) if len(self.values) > 1 else ""
 
     def shown(self, value: float) -> str:
@@ -64,20 +64,20 @@ class Row(Struct, frozen=True):
     labels: dict[str, str]
     """What was measured, by column."""
     figures: dict[str, Figure]
-    """What came out, by column."""
+    """The results, by column."""
     loop_ms: list[float] = []
-    """How fast the machine was before, between and after the repeats."""
+    """The speed of the machine before, between and after the repeats."""
 
 
 class Table(Struct, frozen=True):
     title: str
     configuration: dict[str, str]
-    """With what it was measured."""
+    """The configuration of the measurement."""
     rows: list[Row]
 
     @property
     def cells(self) -> list[list[str]]:
-        """The table as text, its heading first. Beside a promise stands whether it was kept."""
+        """Return the table as text, with its heading first. Each promise is shown with whether it was kept."""
         labels = _merged([list(row.labels) for row in self.rows])
         figures = _merged([list(row.figures) for row in self.rows])
         alone = len(figures) == 1
@@ -98,7 +98,7 @@ class Table(Struct, frozen=True):
 
 
 def _merged(orders: list[list[str]]) -> list[str]:
-    """All names, each after those that it follows wherever it occurs."""
+    """Return all names in one order that agrees with each of the given orders."""
     merged: list[str] = []
     for order in orders:
         place = 0
@@ -112,7 +112,7 @@ def _merged(orders: list[list[str]]) -> list[str]:
 
 
 def promises(row: Row, alone: bool = False) -> str:
-    """`≥ 25,000: kept`."""
+    """Return a text such as `≥ 25,000: kept`."""
     return ", ".join(
         f"{'' if alone else name + ' '}{figure.promise}: {'kept' if figure.kept else 'MISSED'}"
         for name, figure in row.figures.items()
@@ -121,16 +121,16 @@ def promises(row: Row, alone: bool = False) -> str:
 
 
 class Findings(Struct, frozen=True):
-    """What a section found out."""
+    """The results of a section."""
 
     section: str
     title: str
     taken: str
-    """When, in UTC."""
+    """When it was measured, in UTC."""
     machine: dict[str, str]
     tables: list[Table]
     wrong: list[str]
-    """What did not add up, whatever the figures say."""
+    """Errors that were found, independent of the figures."""
 
     @property
     def good(self) -> bool:

@@ -1,7 +1,7 @@
-"""Millions of rows in minutes: what a real server wrote for a few jobs, copied in the database under other ids.
+"""Creates millions of rows in minutes: copies the rows that a real server wrote for a few jobs, with other ids.
 
-No server may run meanwhile. Afterwards everything is on disk and the planner's statistics are up to date, as they are
-in a database that has grown slowly.
+No server may run during that. Afterwards everything is on disk and the statistics of the query planner are up to date,
+as in a database that has grown slowly.
 """
 
 from __future__ import annotations
@@ -20,18 +20,20 @@ from timeball.domain.instant import DAY, Micros
 from timeball.stores.postgres.store import make_room_for
 
 _HASTE = ("PRAGMA journal_mode = OFF", "PRAGMA synchronous = OFF", "PRAGMA cache_size = -1000000")
-"""Nobody minds if this is lost: the benchmark would just fail."""
+"""No durability: if this is lost, only the benchmark fails."""
 _SERIES = {
     "sqlite": "(WITH RECURSIVE s(k) AS (SELECT 1 UNION ALL SELECT k + 1 FROM s WHERE k < {0}) SELECT k FROM s) AS s",
     "postgresql": "generate_series(1, {0}::bigint) AS s(k)",
 }
 _HEX = {"sqlite": "printf('%0{1}x', {0})", "postgresql": "lpad(to_hex({0}), {1}, '0')"}
-"""An id is its kind, milliseconds in hexadecimal, and what tells it from others of that millisecond."""
+"""How to write a number in hexadecimal digits. An id consists of its kind, milliseconds in hexadecimal, and digits that
+make it unique within that millisecond.
+"""
 _TIMES = ("_at", "_time", "_until")
 
 
 def copy_jobs(running: Deployment, copies: int, *, over: float = 0.0) -> None:
-    """Of every job that is there; the fires of the copies follow each other within so many seconds."""
+    """Copy every job. The fires of the copies are distributed over this many seconds."""
     step = int(over * 1e6 / copies)
 
     def expression(column: str) -> str:
@@ -48,7 +50,7 @@ def copy_jobs(running: Deployment, copies: int, *, over: float = 0.0) -> None:
 
 
 def copy_history(running: Deployment, copies: int, *, every: float) -> None:
-    """Of every run in it: so many earlier ones of the same job, so many seconds apart."""
+    """Copy every run of the history: this many earlier runs of the same job, `every` seconds apart."""
     step = int(every * 1e6)
     if running.store == "postgresql":
         oldest = running.count("SELECT min(created_at) FROM history") - copies * step
@@ -66,7 +68,7 @@ def copy_history(running: Deployment, copies: int, *, every: float) -> None:
 
 
 def _age_jobs(running: Deployment, age: Micros) -> None:
-    """As if they had been made before their oldest run: ids tell."""
+    """Make jobs older than their oldest run, by changing their ids, which contain the time."""
     made = _HEX[running.store].format(f"j.created_at / 1000 - {age // 1_000}", 12)
     older = f"(SELECT 'j_' || {made} || substr(j.id, 15) FROM jobs j WHERE j.id = {{}})"
     with running.database(writable=True) as database:
@@ -76,7 +78,7 @@ def _age_jobs(running: Deployment, age: Micros) -> None:
 
 
 async def _make_room(dsn: str, days: Iterable[Micros]) -> None:
-    """A partition for each day, as if a server had been there every day."""
+    """Create a partition for each day, as if a server had been running every day."""
     connection = await asyncpg.connect(dsn)
     async with connection.transaction():
         await make_room_for(connection, days)

@@ -1,4 +1,4 @@
-"""What processes cost: time on the CPU, and memory."""
+"""CPU time and memory of processes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import psutil
 
 
 def cpu_seconds(pid: int, *, family: bool = False) -> float:
-    """Of the process; of a `family`, with all its children, also those that have ended."""
+    """Return the CPU time of a process; with `family`, including all its children, also those that have ended."""
     process = psutil.Process(pid)
     times = process.cpu_times()
     spent = times.user + times.system
@@ -23,18 +23,20 @@ def cpu_seconds(pid: int, *, family: bool = False) -> float:
 
 
 def memory_mib(pid: int, *, family: bool = False) -> float:
-    """What is its own. Pages of files that it mapped are the system's cache and not counted, nor is shared memory."""
+    """Return the private memory of a process. Pages of mapped files, which belong to the cache of the system, and
+    shared memory are not counted.
+    """
     pids = [pid, *(_lasting_children(pid) if family else [])]
     return sum(_anonymous_kib(each) for each in pids) / 1024
 
 
 def resident_mib(pid: int) -> float:
-    """All that is in memory for it, mapped files included."""
+    """Return the resident memory of a process, mapped files included."""
     return psutil.Process(pid).memory_info().rss / 2**20
 
 
 def _lasting_children(pid: int) -> list[int]:
-    """Without PostgreSQL's vacuum workers, which come and go."""
+    """Return the child processes, without the autovacuum workers of PostgreSQL, which are short-lived."""
     children = psutil.Process(pid).children(recursive=True)
     titles = {}
     for child in children:

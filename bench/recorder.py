@@ -1,4 +1,4 @@
-"""Where a section writes down what it finds: tables for the eye as soon as they are whole, JSON at the end."""
+"""Records the results of a section: prints each table when it is complete, and writes JSON at the end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Scale:
 
     quick: bool = False
     full: bool = False
-    """With what takes long."""
+    """True: include the measurements that take long."""
     stores: tuple[str, ...] = ("sqlite", "postgresql")
     repeats: int | None = None
 
@@ -34,7 +34,7 @@ class Scale:
         return quick if self.quick else usual
 
     def times(self, usual: int) -> int:
-        """How often a figure is taken."""
+        """Return how often a figure is measured."""
         return self.repeats or self.pick(usual, 1)
 
 
@@ -50,7 +50,7 @@ class Recorder:
 
     @contextlib.contextmanager
     def table(self, title: str, **configuration: object) -> Iterator[TableInProgress]:
-        """Printed when it is whole."""
+        """Yield a new table, which is printed when it is complete."""
         shown = {name.replace("_", " "): _text(value) for name, value in configuration.items()}
         table = Table(title, shown, [])
         yield TableInProgress(table, self)
@@ -59,7 +59,9 @@ class Recorder:
             print(f"\n{in_columns(table)}", flush=True)
 
     def takes(self, times: int) -> Iterator[int]:
-        """So many repeats of a measurement. How fast the machine is meanwhile stands beside the rows that follow."""
+        """Yield this number of repeats of a measurement. The speed of the machine during them is stored with the rows
+        that follow.
+        """
         self.loop_ms = [round(machine.loop_ms(), 1)]
         for number in range(times):
             yield number
@@ -89,7 +91,7 @@ class TableInProgress:
 
 
 def say(sentence: str) -> None:
-    """How it is getting on."""
+    """Print a progress message."""
     print(f"  … {sentence}", file=sys.stderr, flush=True)
 
 

@@ -1,4 +1,5 @@
-"""Puts what was measured into docs/explanation/benchmarks.md, between `<!-- results: SECTION -->` and `<!-- end -->`.
+"""Writes the measured figures into docs/explanation/benchmarks.md, between `<!-- results: SECTION -->` and `<!-- end
+-->`.
 
 python -m bench.report
 """
@@ -19,7 +20,7 @@ _PLACE = re.compile(r"(<!-- results: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def rendered(page: str, results: Path = recorder.RESULTS) -> str:
-    """The page with the tables that belong into it."""
+    """Return the page with the current tables."""
     return _PLACE.sub(lambda found: f"{found[1]}\n{_results(found[2], results)}\n{found[3]}", page)
 
 
@@ -69,7 +70,7 @@ class _Peer(Struct):
 
 
 class _Field(Struct):
-    """What `bench.peers` writes."""
+    """The content of the file that `bench.peers` writes."""
 
     jobs: int
     repeats: int

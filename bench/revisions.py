@@ -1,4 +1,4 @@
-"""The source of a commit, beside the working tree."""
+"""Provides the source of a commit, beside the working tree."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ BASE_FILE = ROOT / "bench/BASE"
 
 
 class UnknownRevision(Exception):
-    """Git does not know the revision."""
+    """Raised if git does not know the revision."""
 
 
 def commit_of(revision: str) -> str:
-    """The full hash of a revision."""
+    """Return the full hash of a revision."""
     found = _git("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
     if found.returncode:
         raise UnknownRevision(f"{revision!r} names no commit of this repository; write a hash, a branch or a tag")
@@ -27,7 +27,7 @@ def commit_of(revision: str) -> str:
 
 
 def long_term_base() -> str:
-    """The commit that every later one is compared with."""
+    """Return the commit with which every later one is compared."""
     return BASE_FILE.read_text().split()[0]
 
 
@@ -37,9 +37,10 @@ def subject_of(commit: str) -> str:
 
 @contextlib.contextmanager
 def source_of(commit: str) -> Iterator[Path]:
-    """A temporary folder with the commit's `timeball` package, to be put on PYTHONPATH.
+    """Yield a temporary folder with the `timeball` package of a commit, for PYTHONPATH.
 
-    The dependencies are those of this environment for both sides: what is compared is Timeball, not its libraries.
+    Both sides use the dependencies of this environment: the comparison is between versions of Timeball, not of its
+    libraries.
     """
     with tempfile.TemporaryDirectory(prefix="timeball-revision-") as folder:
         packed = _git("archive", "--format=tar", commit, "src")

@@ -1,7 +1,8 @@
-"""One POST after the other on each of many connections: by `wrk` where it is installed, else by a generator of ours.
+"""Sends one POST after the other on each of many connections: with `wrk` if it is installed, else with our own
+generator.
 
-wrk costs a tenth of what ours does, which on two cores is the difference between measuring the server and measuring
-the load. (Debian: apt install wrk.)
+wrk needs a tenth of the CPU of our generator. On two cores that decides whether the server is measured or the load
+generator. (Debian: apt install wrk.)
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ end
 
 @dataclass(frozen=True)
 class Posts:
-    """What came of it; times in milliseconds."""
+    """The result; times are in milliseconds."""
 
     answers: int
     seconds: float
@@ -49,7 +50,7 @@ class Posts:
 
 
 def generator() -> str:
-    """Who makes the load."""
+    """Return the name of the load generator."""
     if shutil.which("wrk") is None:
         return "our own generator, for want of wrk (apt install wrk): slower, and it takes CPU from the server"
     return "wrk, 1 thread"
@@ -90,7 +91,9 @@ async def _post(url: str, body: bytes, headers: dict[str, str], connections: int
 
 
 class _Poster(asyncio.Protocol):
-    """Sends the same request whenever the last one was answered. Understands answers with a Content-Length only."""
+    """Sends the same request again as soon as the last one was answered. It understands only answers with a
+    Content-Length.
+    """
 
     def __init__(self, request: bytes, until: float) -> None:
         self._request = request

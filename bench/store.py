@@ -1,4 +1,5 @@
-"""How many one-shot jobs a store alone carries per second: submitted, claimed and settled in batches, all durable.
+"""Measures how many one-shot jobs a store alone processes per second: submitted, claimed and settled in batches, all
+durable.
 
 python -m bench.store [--batch 500] [--jobs 50000] [--backlog 0] [--store sqlite|postgres] [--ill-host]
 """

@@ -1,4 +1,4 @@
-"""What the benchmarks' workers execute."""
+"""The functions that the workers of the benchmarks execute."""
 
 import mmap
 import os
@@ -10,7 +10,7 @@ _witness = os.open(os.environ.get("TIMEBALL_BENCH_WITNESS", os.devnull), os.O_WR
 
 
 def _counter() -> memoryview:
-    """One number that the benchmark reads while the worker counts: a look at it costs neither of them anything."""
+    """Return a counter in shared memory, which the benchmark reads while the worker counts, at almost no cost."""
     if (path := os.environ.get("TIMEBALL_BENCH_EXECUTED")) is None:
         return memoryview(bytearray(8)).cast("Q")
     with open(path, "r+b") as file:
@@ -22,7 +22,7 @@ _executed = _counter()
 
 @timeball.task("bench.noop")
 async def noop() -> None:
-    """Nothing but being counted: what is measured is everything around it."""
+    """Do nothing but count the call: the benchmark measures everything around it."""
     _executed[0] += 1
 
 
@@ -34,7 +34,7 @@ async def fail() -> None:
 
 @timeball.task("bench.mark")
 async def mark(due: int, priority: int, ctx: timeball.Context) -> None:
-    """Write down when it was due and when it started, in microseconds, and who it is."""
+    """Record when the job was due and when it started, in microseconds, and its run."""
     started = time.time_ns() // 1_000
     os.write(_witness, b"%d %d %d %s\n" % (due, started, priority, ctx.run_id.encode()))
     _executed[0] += 1

@@ -1,1 +1,1 @@
-"""The same work on other systems, on the same machine, in the same run: what counts is the ratio."""
+"""The same work on other systems, on the same machine and in the same run, so that the ratios can be compared."""

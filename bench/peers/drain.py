@@ -1,8 +1,8 @@
-"""One measurement: fill the backlog, start the workers, and see how long it takes until nothing is left.
+"""One measurement: fill the backlog, start the workers, and measure the time until no job is left.
 
-The clock runs from the first call of a job, so that nobody pays for starting an interpreter (earlier, if the peer takes
-more than a hundredth of the backlog before it executes any of it), until the store has no job left, so that the last
-result is as durable as the peer makes it.
+The time counts from the first call of a job, so that starting an interpreter costs no peer anything (earlier, if the
+peer fetches more than a hundredth of the backlog before it executes any of it), until the store has no job left, so
+that the last result is as durable as the peer makes it.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ STARTING = 60.0
 DRAINING = 90.0
 STOPPING = 15.0
 STEPS = 100
-"""How often a worker says how far it has come. The store is asked only in the last of these steps."""
+"""How often a worker reports its progress. The store is queried only in the last of these steps."""
 
 
 class PeerError(RuntimeError):
-    """The peer did not do what it was told; the message ends with what it printed."""
+    """Raised if the peer does not fill, start or drain as expected. The message ends with its output."""
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,13 @@ class Drain:
     done: int
     seconds: float
     cpu_seconds: float
-    """Of the workers and the store together, meanwhile: steadier than the clock when the machine is busy."""
+    """CPU time of the workers and the store together during the drain. It varies less than the clock when the machine
+    is busy.
+    """
     calls: int
-    """How often a job's function was called, as the workers counted when they stopped."""
+    """How often the function of a job was called, as counted by the workers until they stopped."""
     loop_ms: tuple[float, float]
-    """How fast the machine was before and after."""
+    """The speed of the machine before and after."""
 
     @property
     def rate(self) -> float:
@@ -96,7 +98,7 @@ class _Bench:
             _stop(process)
         if process.returncode != 0 or self._left() != self._jobs:
             raise self._error("the backlog was not filled")
-        self._witness.unlink(missing_ok=True)  # to be written by workers only
+        self._witness.unlink(missing_ok=True)  # written by workers only
         self._store.settle()
 
     @contextlib.contextmanager
@@ -111,10 +113,10 @@ class _Bench:
                 _stop(process)
 
     def watch(self) -> tuple[float, float, int]:
-        """How long it took on the clock and on the CPU, and how many jobs are left: none, unless it took too long."""
+        """Return the wall time, the CPU time, and the number of jobs that are left: none, unless it took too long."""
         started = self._await_begin()
         spent = self._cpu_seconds()
-        # A worker is silent about less than a step; from then on only the store knows.
+        # A worker reports only whole steps; after the last one, only the store knows the progress.
         silent = self._peer.witnesses * self._step if self._peer.left else 1
         while time.monotonic() - started < DRAINING:
             if self._jobs - self._told(2) < silent:
@@ -146,7 +148,7 @@ class _Bench:
         return time.monotonic()
 
     def _told(self, column: int) -> int:
-        """What the workers counted, in their last lines each: calls (1) or jobs (2)."""
+        """Return the sum of the counts in the last lines of the workers: calls (1) or jobs (2)."""
         return sum({line[0]: line[column] for line in self._lines()}.values())
 
     def _lines(self) -> list[list[int]]:
@@ -172,7 +174,9 @@ class _Bench:
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
-    """In order, then by force; with all that it started, which is in a session of its own."""
+    """Stop the process with a signal, then by force, with everything that it started, which is in a session
+    of its own.
+    """
     with contextlib.suppress(ProcessLookupError):
         process.send_signal(signal.SIGTERM)
     with contextlib.suppress(subprocess.TimeoutExpired):

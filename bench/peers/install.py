@@ -1,4 +1,4 @@
-"""Each peer in a folder of its own below `.bench-peers/`, with pinned versions."""
+"""Installs each peer in its own folder below `.bench-peers/`, with pinned versions."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ PROGRAMS = Path(__file__).parent / "programs"
 
 
 def command(peer: Peer) -> list[str]:
-    """Install it if that is not done yet; how to start its program."""
+    """Install a peer if it is missing. Return the command that starts its program."""
     if not peer.packages:
         return [sys.executable, str(PROGRAMS / peer.program)]
     if peer.on_node:
         folder = _npm(peer.folder, peer.packages)
-        # Node looks for packages from where the program is, so that it has to be where its packages are.
+        # Node looks for packages in the folder of the program, so the program is copied to its packages.
         for program in ("witness.mjs", peer.program):
             shutil.copy(PROGRAMS / program, folder / program)
         return [str(_npm("node", (NODE,)) / "node_modules/node/bin/node"), str(folder / peer.program)]

@@ -1,4 +1,4 @@
-"""The table that is printed, and the same as JSON."""
+"""The result as a table and as JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bench.peers.drain import DRAINING, Drain
 
 @dataclass(frozen=True)
 class Row:
-    """What became of a peer in all repeats; no figure at all when one of them failed."""
+    """The results of a peer in all repeats; no figures if one of them failed."""
 
     name: str
     packages: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""The servers behind the peers, each started anew for one measurement, in a temporary folder."""
+"""The servers of the peers, each started for one measurement in a temporary folder."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tests.support.postgres import PostgresServer
 
 class Store(Protocol):
     url: str
-    """How the peer's program finds it, in the environment as PEER_STORE."""
+    """The address for the program of the peer, in its environment as PEER_STORE."""
     pid: int | None
-    """The server's process, if it is a process of its own."""
+    """The process id of the server; None: it has no process of its own."""
 
     def settle(self) -> None:
-        """What a store that has been running for a while has done by itself: statistics, a checkpoint."""
+        """Do what a store does by itself after some time: update statistics, write a checkpoint."""
 
     def ask(self, question: str) -> int: ...
 
@@ -89,7 +89,7 @@ class _Memory:
         pass
 
     def ask(self, question: str) -> int:
-        raise NotImplementedError("nobody can look into the memory of another process")
+        raise NotImplementedError("the memory of another process cannot be read")
 
 
 @contextlib.contextmanager
@@ -128,7 +128,7 @@ class _Redis:
         pass
 
     def ask(self, question: str) -> int:
-        """A command whose answer is a number, in the inline form of the protocol."""
+        """Send a command whose answer is a number, in the inline form of the protocol."""
         self._connection.sendall(question.encode() + b"\r\n")
         answer = self._answers.readline()
         if not answer.startswith(b":"):
@@ -137,5 +137,5 @@ class _Redis:
 
 
 def scratch() -> tempfile.TemporaryDirectory[str]:
-    """Not TMPDIR: the path of a Unix socket has room for about 100 bytes."""
+    """Return a temporary folder. Not below TMPDIR: the path of a Unix socket may have about 100 bytes."""
     return tempfile.TemporaryDirectory(prefix="peers-", dir="/tmp")

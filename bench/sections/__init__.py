@@ -1,1 +1,1 @@
-"""One section of the benchmarks per module, each with a `run(scale) -> Findings`."""
+"""The sections of the benchmarks, one per module, each with a function `run(scale) -> Findings`."""

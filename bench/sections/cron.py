@@ -1,4 +1,4 @@
-"""How fast the cron engine is: fires per second in a stream, and the time of a single `next_fire`."""
+"""Measures the speed of the cron engine: fires per second in a stream, and the time of a single `next_fire`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from timeball.domain.schedule.fires import DstGap
 AFTER = 1_750_000_000_000_000  # 15 June 2025
 MINUTE = 60_000_000
 
-# Expression, zone, how many fires, and the promised rate (0: none was given).
+# Expression, time zone, number of fires, and the promised rate (0: no promise).
 STREAMS = [
     ("*/5 * * * *", "UTC", 1_000_000, 50_000),
     ("*/5 * * * *", "America/New_York", 1_000_000, 0),
@@ -27,7 +27,7 @@ SINGLES: list[tuple[str, str, DstGap]] = [
     ("0 9 ? * MON#2", "Europe/Berlin", "run"),
     ("0 0 29 2 *", "UTC", "run"),
     ("0 0 29 2 */7", "America/New_York", "run"),
-    # In the gap of every year, and skipped: 400 years must be sought to know that it never fires.
+    # In the gap of every year, and skipped: the engine must search 400 years to know that it never fires.
     ("30 2 8-14 3 */7", "America/New_York", "skip"),
 ]
 SINGLE_PROMISE = 10_000

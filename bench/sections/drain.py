@@ -1,6 +1,6 @@
-"""Jobs per second when a backlog of runs, all of them due, meets a worker that has just come.
+"""Measures jobs per second when a worker starts with a backlog of due runs.
 
-The clock runs from the first claim until no run is left, which is when the last result is durable.
+The time counts from the first claim until no run is left, which is when the last result is durable.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def run(scale: Scale) -> Findings:
 
 
 def drain(running: Deployment, worker: str, jobs: int) -> float:
-    """Build a backlog, let a worker come, and send it away when all is done."""
+    """Build a backlog, start a worker, and stop it when all runs have ended. Return jobs per second."""
     began = time.time_ns() // 1_000
     submit(running, jobs)
     if worker == IN_PROCESS:

@@ -1,4 +1,4 @@
-"""Does it stay as fast and as small when it has grown? Millions of jobs that are not due, and of runs that are over."""
+"""Measures speed and size with a large database: millions of jobs that are not due, and of finished runs."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ IDLE_CPU = 5.0
 IDLE_MIB = 1_024.0
 LIST_MS = 100.0
 SCHEDULED_JOBS = 1_000
-"""Whose runs are in the history; one of a hundred fails whenever it runs."""
+"""Number of jobs with runs in the history. One of a hundred fails in every run."""
 EVERY = 500.0
-"""Seconds between two runs of such a job: five thousand are within the thirty days for which runs are kept."""
+"""Seconds between two runs of such a job, so that 5,000 runs are within the thirty days for which runs are kept."""
 
 _ID = re.compile(r"(?:\d+:)?[jr]_[0-9a-f]{28}|\d{4}-\d\d-\d\dT[\d:]+Z")
 
@@ -42,8 +42,9 @@ def run(scale: Scale) -> Findings:
 
 
 def _throughput(notebook: Recorder, scale: Scale, sizes: list[int]) -> None:
-    """In turns, to and fro, each against the smallest of its turn: the machine is not as fast now as it was a minute
-    ago."""
+    """Measure the sizes in turns, up and down, and compare each with the smallest of its turn, because the speed of the
+    machine changes from minute to minute.
+    """
     repeats, warm, window = scale.times(5), scale.pick(3.0, 1.0), scale.pick(8.0, 2.0)
     with notebook.table(
         "Life cycle in steady state, beside jobs that are scheduled for the year to come; CPU in µs per job",
@@ -76,7 +77,7 @@ def _throughput(notebook: Recorder, scale: Scale, sizes: list[int]) -> None:
 
 
 def _fill_jobs(running: Deployment, size: int, schedule: dict[str, Any], *, over: float = 0.0) -> None:
-    """So many jobs, and then a worker."""
+    """Create this number of jobs, then start a worker."""
     connection = Connection(running)
     connection.post("/v1/jobs", json.dumps(NOOP | {"name": "filler", "schedule": schedule}).encode())
     connection.close()
@@ -100,7 +101,7 @@ def _open(running: Deployment) -> None:
 
 
 def _idle(notebook: Recorder, scale: Scale, size: int) -> None:
-    """Nothing fires while it is looked at: the hour that all of them fire at is half a day away."""
+    """Measure the costs while nothing fires: the hour at which all jobs fire is half a day away."""
     repeats, seconds = scale.times(3), scale.pick(10.0, 3.0)
     with notebook.table(
         "Doing nothing, with daily schedules: CPU in % of a core, and resident memory in MiB",
@@ -150,7 +151,7 @@ def _lists(notebook: Recorder, scale: Scale, size: int) -> None:
 
 
 def _fill_history(running: Deployment, size: int) -> str:
-    """Jobs that have run once, and then as if they had done so all the time. The id of one of them."""
+    """Create jobs that have run once, and add earlier runs of them to the history. Return the id of one of them."""
     running.start("worker")
     connection = Connection(running)
     jobs = [_scheduled_job(number) for number in range(SCHEDULED_JOBS)]
@@ -180,7 +181,9 @@ def _scheduled_job(number: int) -> dict[str, Any]:
 
 
 def _paths(running: Deployment, job: str, *, middle: float) -> list[str]:
-    """Every list, and what people ask it for; `middle` is how many seconds ago the middle of the history was."""
+    """Return the paths of all lists with typical filters. `middle` is how many seconds ago the middle of the history
+    was.
+    """
     with running.client() as client:
         cursor = client.get("/v1/runs").json()["nextCursor"]
     since, until = (_later(-seconds).strftime("%Y-%m-%dT%H:%M:%SZ") for seconds in (middle + 3_600, middle))

@@ -1,6 +1,7 @@
-"""How many jobs a server accepts per second, each durable before it is answered: one per request, and in batches.
+"""Measures how many jobs a server accepts per second, each durable before it is answered: one per request, and in
+batches.
 
-No worker is there while it is measured. Afterwards one comes and runs everything, so that it can be counted.
+There is no worker during the measurement. Afterwards one is started and runs everything, so that it can be counted.
 """
 
 from __future__ import annotations
@@ -58,12 +59,12 @@ def run(scale: Scale) -> Findings:
 
 
 def _post(notebook: Recorder, running: Deployment, seconds: float) -> tuple[Posts, float]:
-    """What came of it, and what each job cost the server: CPU in µs."""
+    """Send requests. Return the result, and the CPU time of the server per job in µs."""
     body = json.dumps(NOOP).encode()
     before = running.cpu_seconds()["server"]
     found = post(f"{running.url}/v1/jobs", body, HEADERS, connections=SINGLE_CONNECTIONS, seconds=seconds)
     notebook.check(found.failed == 0, f"{running.store}: {found.failed} of {found.answers} requests failed")
-    # The last request of each connection may have been accepted without anybody waiting for the answer.
+    # The last request of each connection may have been accepted although the generator did not wait for its answer.
     time.sleep(0.5)
     accepted = running.count("SELECT count(*) FROM jobs") - running.submitted
     told = f"{accepted} jobs were accepted, and {found.answers} requests were answered"

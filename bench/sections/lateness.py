@@ -1,7 +1,9 @@
-"""How late do jobs start? They write it down themselves; a bare timer with an fsync shows what this machine can do.
+"""Measures how late jobs start. The jobs record it themselves; a bare timer with an fsync shows what this machine can
+do.
 
-Milliseconds from the moment a job was due until its function began. For a job that is due at once: from the moment its
-request was sent, so that the commit is in it that accepts it and hands it to a worker.
+Lateness is the time in milliseconds from the moment at which a job was due until its function began. For a job that is
+due at once, it counts from the moment at which its request was sent, so that it includes the commit that accepts the
+job and assigns it to a worker.
 """
 
 from __future__ import annotations
@@ -75,7 +77,7 @@ def _spread(notebook: Recorder, table: TableInProgress, running: Deployment, siz
 
 
 def _herd(notebook: Recorder, table: TableInProgress, running: Deployment, sizes: Sizes, repeats: int) -> None:
-    """Many at one instant, of all priorities, submitted in no order."""
+    """Submit many jobs for one instant, of all priorities, in random order."""
     found, disorder = [], []
     for _ in notebook.takes(repeats):
         levels = [index * 7 % 10 for index in range(sizes.herd)]
@@ -93,7 +95,7 @@ def _sustained(notebook: Recorder, table: TableInProgress, running: Deployment, 
 
 
 def out_of_order(marks: list[Mark]) -> int:
-    """How many started after one that they outrank."""
+    """Return how many jobs started after one of a lower rank."""
     behind, worst = 0, (-10, "")
     for mark in marks:
         rank = (-mark.priority, mark.run_id)

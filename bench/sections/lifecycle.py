@@ -1,7 +1,8 @@
-"""Jobs per second in steady state for the whole way: submitted in batches → durable → executed → result durable.
+"""Measures jobs per second in steady state for the whole life cycle: submitted in batches → durable → executed → result
+durable.
 
-The number of jobs in flight is bounded, and only a window in the middle counts: neither the start, when nothing is to
-be settled yet, nor the end, when nothing is to be accepted any more.
+The number of jobs in flight is bounded, and only a window in the middle counts: neither the start, when no results
+arrive yet, nor the end, when no jobs are accepted any more.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from bench.measurements import Figure, Findings, median
 from bench.recorder import Recorder, Scale
 
 SLOTS = 2_000
-"""A worker for short functions is given many: as many as two batches."""
+"""Number of slots of a worker for short functions: as many as two batches have jobs."""
 PROMISED = {("sqlite", IN_PROCESS): 25_000, ("sqlite", SEPARATE): 15_000, ("postgresql", SEPARATE): 15_000}
 
 
 @dataclass(frozen=True)
 class Steady:
-    """What a window of steady state showed."""
+    """The results of a window in steady state."""
 
     rate: float
     """Jobs per second."""
@@ -59,7 +60,7 @@ def run(scale: Scale) -> Findings:
 
 
 def steady(running: Deployment, warm: float, window: float) -> Steady:
-    """Feed it for a while, look at the middle of it, and let it come to rest."""
+    """Submit jobs for a while, measure a window in the middle, and wait until all runs have ended."""
     with feeding(running):
         time.sleep(warm)
         began, spent_before = _now(), running.cpu_seconds()
@@ -76,7 +77,7 @@ def steady(running: Deployment, warm: float, window: float) -> Steady:
 
 
 def costs(found: list[Steady]) -> dict[str, Figure]:
-    """Columns for CPU and memory. The median is over repeats; the sum is over processes."""
+    """Return columns for CPU and memory. The median is over repeats; the sum is over processes."""
     columns = {"µs/job": Figure(values=[sum(each.cpu.values()) for each in found], digits=1)}
     for name in found[0].cpu:
         columns[f"{name} µs"] = Figure(values=[each.cpu[name] for each in found], digits=1)

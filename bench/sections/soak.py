@@ -1,4 +1,4 @@
-"""Half of what it can do, for ten minutes: does memory stay flat, and are tables no larger than what is in them?"""
+"""A load of half the maximum for ten minutes: memory must stay flat, and tables no larger than their rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Sizes:
     every: float
     """Seconds between two samples."""
     settled: int
-    """Samples until it has come to rest: the first minute."""
+    """Number of samples until the steady state: the first minute."""
 
 
 USUAL = Sizes(seconds=600, every=10, settled=6)
@@ -81,7 +81,7 @@ def _load(notebook: Recorder, running: Deployment, rate: float, sizes: Sizes) ->
 
 
 def _rates(samples: list[Sample], every: float) -> list[float]:
-    """Executed per second between two samples."""
+    """Return the jobs that were executed per second between two samples."""
     counts = [sample.executed for sample in samples]
     return [(later - earlier) / every for earlier, later in pairwise(counts)]
 
@@ -100,7 +100,9 @@ def _memory(table: TableInProgress, running: Deployment, samples: list[Sample], 
 
 
 def _disk(table: TableInProgress, running: Deployment, samples: list[Sample], sizes: Sizes) -> None:
-    """A table that is emptied all the time has nothing to be packed: it must not grow."""
+    """Compare the sizes of tables with the same rows written anew. A table that is emptied all the time cannot be
+    compared: it must not grow.
+    """
     packed = _packed_mib(running)
     for name in samples[0].disk:
         used = [sample.disk[name] for sample in samples]
@@ -115,7 +117,7 @@ def _disk(table: TableInProgress, running: Deployment, samples: list[Sample], si
 
 
 def _early(values: list[float], sizes: Sizes) -> float:
-    """As it was when it had come to rest."""
+    """Return the value at the beginning of the steady state."""
     return median(values[sizes.settled : 2 * sizes.settled])
 
 
@@ -134,7 +136,7 @@ def _disk_mib(running: Deployment, database: Database) -> dict[str, float]:
 
 
 def _with_partitions(database: Database, table: str) -> int:
-    """Bytes of a table and its indexes. One that has partitions holds nothing itself."""
+    """Return the size in bytes of a table and its indexes. A table with partitions has no rows itself."""
     ((own, parts),) = database.rows(
         f"SELECT pg_total_relation_size('{table}'), sum(pg_total_relation_size(relid)) FILTER (WHERE isleaf)"
         f" FROM pg_partition_tree('{table}')"
@@ -143,7 +145,7 @@ def _with_partitions(database: Database, table: str) -> int:
 
 
 def _packed_mib(running: Deployment) -> dict[str, float]:
-    """The same rows as if they had been written just now."""
+    """Return the sizes that the tables have when the same rows are written anew."""
     with running.database() as database:
         if running.store == "sqlite":
             copy = running.folder / "packed.db"

@@ -1,7 +1,8 @@
-"""How long one request holds the event loop: every route with its largest legal body, over the worst stored state.
+"""Measures how long one request blocks the event loop: every route with its largest valid body, over the worst stored
+state.
 
-The same requests as in the stall test, which asserts the CPU time. Here the wall time stands beside it: what every
-other request waits, on a machine that does nothing else.
+The requests are those of the stall test, which asserts the CPU time. Here the wall time is shown as well: the time that
+every other request waits, on a machine without other work.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from timeball.ports.store.store import Store
 from timeball.stores.postgres.store import PostgresStore
 
 SHOWN = 15
-"""The requests with the longest stalls."""
+"""Number of requests with the longest stalls that are shown."""
 
 
 def run(scale: Scale) -> Findings:

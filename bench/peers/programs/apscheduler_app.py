@@ -1,4 +1,4 @@
-"""APScheduler: one scheduler on asyncio; its job store is PostgreSQL, or memory, which forgets everything."""
+"""APScheduler: one scheduler on asyncio. Its job store is PostgreSQL, or memory, which is not durable."""
 
 import asyncio
 import datetime as dt
@@ -38,7 +38,7 @@ def add(paused: AsyncIOScheduler, jobs: int) -> None:
 
 
 async def fill(jobs: int) -> None:
-    # One commit for each job: not waiting for the disk is faster, and filling is not what is measured.
+    # One commit for each job: without waiting for the disk this is faster, and the filling is not measured.
     filled = scheduler(postgresql(connect_args={"options": "-c synchronous_commit=off"}))
     filled.start(paused=True)
     add(filled, jobs)
@@ -48,7 +48,7 @@ async def fill(jobs: int) -> None:
 async def work(running: AsyncIOScheduler) -> None:
     stopped = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
-    witness.begin()  # it takes all that is due out of its store before it lets the loop execute any of it
+    witness.begin()  # it fetches all due jobs from its store before the event loop executes any of them
     if running.state:
         running.resume()
     else:

@@ -8,7 +8,7 @@ from celery import Celery, signals
 
 app = Celery("celery_app", broker=f"redis+socket://{os.environ['PEER_STORE']}")
 app.conf.update(
-    task_acks_late=True,  # else a task that was fetched is lost with its worker
+    task_acks_late=True,  # otherwise a task that was fetched is lost with its worker
     task_ignore_result=True,
     worker_prefetch_multiplier=128,
     worker_disable_rate_limits=True,

@@ -1,4 +1,6 @@
-"""Timeball: a server without workers accepts the backlog; then `timeball up`, server and worker in one, drains it."""
+"""Timeball: a server without workers accepts the backlog; then `timeball up`, server and worker in one process, drains
+it.
+"""
 
 import atexit
 import contextlib

@@ -1,6 +1,8 @@
-"""Says how far this process has come: the number of calls so far, after the first, every so many, and at the end.
+"""Reports the progress of this process: the number of calls so far, after the first call, at regular steps, and at the
+end.
 
-Every Python program here calls it from its no-op; `witness.mjs` is the same for Node. It costs about 0.1 µs a call.
+Every Python program here calls it from its no-op function; `witness.mjs` is the same for Node. A call takes about 0.1
+µs.
 """
 
 import itertools
@@ -12,19 +14,19 @@ _numbers = itertools.count(1)
 
 
 def begin() -> None:
-    """Starts the clock before the first call: for those who take much of the backlog before they execute any of it."""
+    """Start the clock before the first call, for peers that fetch much of the backlog before they execute any of it."""
     _note(0)
 
 
 def called() -> None:
-    """One job, one call. Safe in threads: drawing the next number is atomic."""
+    """Count one call, for one job. Safe in threads, because drawing the next number is atomic."""
     number = next(_numbers)
     if number == 1 or number % _step == 0:
         _note(number)
 
 
 def finish() -> None:
-    """To be called when the process has had its last job."""
+    """Report the count after the last job of the process."""
     _note(next(_numbers) - 1)
 
 
