@@ -8,7 +8,7 @@ from tests.support.builders import job, spec
 from tests.unit.domain.run.test_lateness import run
 from timeball.domain.diagnosis import why, worker_match
 from timeball.domain.diagnosis.reasons import Code
-from timeball.domain.diagnosis.snapshot import RunsAhead, DiagnosisSnapshot, Permits, Standing, CalledHost, Tokens, Turn
+from timeball.domain.diagnosis.snapshot import CalledHost, DiagnosisSnapshot, Permits, RunsAhead, Standing, Tokens, Turn
 from timeball.domain.diagnosis.worker_match import WorkerOffer
 from timeball.domain.dispatch.limits import TokenBucket
 from timeball.domain.dispatch.overlap import Overlap

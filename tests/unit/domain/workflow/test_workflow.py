@@ -11,7 +11,7 @@ from timeball.domain.job.job import JobSpec
 from timeball.domain.task.task import Shell
 from timeball.domain.workflow import progress, references, validation
 from timeball.domain.workflow.definition import WorkflowTask
-from timeball.domain.workflow.progress import WorkflowStep, TaskState
+from timeball.domain.workflow.progress import TaskState, WorkflowStep
 from timeball.domain.workflow.references import KnownReferences, MissingReference
 from timeball.jobspec.job_reader import read_job
 
