@@ -91,7 +91,7 @@ async def test_it_goes_on_if_nobody_comes(bench: Bench, process: Stoppable, monk
 async def test_it_goes_on_after_a_while_whatever_others_do(
     bench: Bench, process: Stoppable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(preemption, "LONGEST", 300 * MILLISECOND)
+    monkeypatch.setattr(preemption, "MAX_PREEMPTION_DURATION", 300 * MILLISECOND)
     bench.server.order(pause=[(1, 1)])
     bench.server.give(python(2, "forever"))
     await bench.server.until(lambda: len(said(bench)) == 2)
