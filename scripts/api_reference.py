@@ -50,6 +50,8 @@ QUERIES: Final = {
     "GET /v1/jobs/{jobId}/next": "?count=5",
     "GET /v1/jobs/{jobId}/ledger": "?from=2026-11-01T00:00:00Z",
     "GET /v1/forecast": "?bucket=1h",
+    "GET /v1/stats": "?window=24h",
+    "GET /v1/timeline": "?by=tag&lanes=10",
     "GET /v1/backfills": "?jobId=$JOB",
     "GET /jobs": "?status=done",
 }

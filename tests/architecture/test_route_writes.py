@@ -22,6 +22,8 @@ READS = {
     *("circumstances", "standing", "run_marks", "next_eligible_at", "holding", "held", "cancel_orders"),
     *("pause_orders", "preemptions", "next_look_at", "next_expiry", "lapsed", "unreported", "workers"),
     *("next_workflow_at", "workflow_run", "workflow_runs_of", "days_to_prune"),
+    *("statistics", "present", "upcoming", "attention_facts"),
+    *("sampled_runs", "lane_jobs", "lane_runs", "lane_counts", "recent_runs"),
     *("key_by_digest", "keys", "task", "list_tasks", "calendars", "list_calendars"),
 }
 WRITES = {
@@ -32,6 +34,7 @@ WRITES = {
     *("repeat", "repeat_letters", "replay", "discard", "preempt", "note_pauses"),
     *("open_gates", "expire", "forget_unused", "advance_workflows"),
     *("register", "renew", "give_back", "end_session", "forget_sessions"),
+    *("record_statistics", "forget_statistics"),
     *("lead", "prepare_days", "prune_day", "forget_keys", "forget_versions"),
     *("add_key", "revoke_key", "allow_bootstrap_key"),
     *("put_task", "delete_task", "put_calendar", "delete_calendar"),

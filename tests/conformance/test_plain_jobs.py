@@ -17,6 +17,7 @@ from timeball.ports.store.store import Store
 from timeball.stores.postgres.store import _CLOCK
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Row, Tx, Work
+from timeball.stores.sql.ends import Ends
 from timeball.stores.sql.runs import gates
 from timeball.stores.sql.schema.table import Table
 
@@ -67,6 +68,10 @@ class _Recorder:
     @property
     def may_be_done(self) -> bool:
         return self._tx.may_be_done
+
+    @property
+    def ends(self) -> Ends:
+        return self._tx.ends
 
     async def fetch(self, query: Query, **parameters: Any) -> list[Row]:
         self._said.append(query.name)

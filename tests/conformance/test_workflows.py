@@ -31,6 +31,7 @@ from timeball.ports.store.workflows import WorkflowRun
 from timeball.ports.worker_protocol import LOCAL_KEY
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Row, Tx, Work
+from timeball.stores.sql.ends import Ends
 from timeball.stores.sql.schema.table import Table
 
 TRUE = Shell(command="true")
@@ -519,6 +520,10 @@ class _Meter:
     def __init__(self, tx: Tx, counted: Counter[str]) -> None:
         self._tx = tx
         self._counted = counted
+
+    @property
+    def ends(self) -> Ends:
+        return self._tx.ends
 
     async def fetch(self, query: Query, **parameters: Any) -> list[Row]:
         rows = await self._tx.fetch(query, **parameters)

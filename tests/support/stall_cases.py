@@ -309,8 +309,19 @@ def create_batch(state: State) -> list[Ask]:
     return asks
 
 
-plain("GET", "/v1/jobs", "limit=1000", "limit=1000&status=scheduled,paused,completed,cancelled", "limit=1000&tag=large")
+plain(
+    "GET",
+    "/v1/jobs",
+    "limit=1000",
+    "limit=1000&status=scheduled,paused,completed,cancelled",
+    "limit=1000&tag=large",
+    "limit=1000&q=a",
+    "limit=1000&kind=http&scheduleType=cron",
+    "limit=1000&include=recentRuns",
+)
 plain("GET", "/v1/jobs/{jobId}")
+plain("GET", "/v1/stats", "window=24h", "window=5m")
+plain("GET", "/v1/timeline", "lanes=200&by=job", "lanes=200&by=tag", "q=a&lanes=200", "tag=large&lanes=200")
 plain("GET", "/v1/jobs/{jobId}/status")
 plain("POST", "/v1/jobs/{jobId}/pause")
 plain("POST", "/v1/jobs/{jobId}/resume")

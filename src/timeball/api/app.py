@@ -21,6 +21,7 @@ from timeball.api.request_body import check_encoding, read_body
 from timeball.api.responses import send_answer
 from timeball.api.routes import calendars, clock, health, keys, tasks, why, worker_protocol, workers
 from timeball.api.routes.jobs import backfills, batch, forecast, job_actions, jobs, legacy, schedules
+from timeball.api.routes.overview import stats, timeline
 from timeball.api.routes.runs import bulk_runs, dead_letters, runs
 from timeball.api.routes.workflows import workflow_runs, workflows
 from timeball.api.routing import Answer, Call, Headers, Permission, Request, Route, Services
@@ -48,6 +49,8 @@ ROUTES: Final[tuple[Route, ...]] = (
     *tasks.ROUTES,
     *calendars.ROUTES,
     *forecast.ROUTES,
+    *stats.ROUTES,
+    *timeline.ROUTES,
     *workers.ROUTES,
     *clock.ROUTES,
     *keys.ROUTES,

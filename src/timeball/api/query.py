@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
-from typing import Annotated, Final, TypeVar
+from collections.abc import Collection, Mapping
+from typing import Annotated, Final, Literal, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -16,6 +16,7 @@ from timeball.domain.errors import Invalid
 from timeball.domain.instant import MILLISECOND, Micros
 from timeball.domain.run.ledger import Origin
 from timeball.domain.run.status import GAVE_UP, WORDS, Status
+from timeball.domain.task.kinds import KINDS
 from timeball.jobspec.validation_text import did_you_mean, explain
 from timeball.ports.store.jobs import JobFilter
 from timeball.ports.store.queries import RunFilter
@@ -42,6 +43,13 @@ JOB_STATUSES: Final = {
 }
 """Accepted names for the status of a job, in lower case."""
 
+TASK_WORDS: Final = {kind: kind for kind in (*KINDS, "workflow")}
+SCHEDULE_TYPES: Final = {
+    **{kind: kind for kind in ("immediate", "date", "cron", "interval", "window", "follow")},
+    "future": "date",
+}
+"""Accepted names for the type of a schedule: those of `schedule.type` and of `scheduleType`, in lower case."""
+
 
 class PageQuery(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
     cursor: Cursor = ""
@@ -62,6 +70,14 @@ class JobsQuery(PageQuery, frozen=True, rename="camel", forbid_unknown_fields=Tr
     tag: Text = ""
     user_id: Text = ""
     task_id: Text = ""
+    q: Annotated[Text, Meta(description="Part of the name, in upper or lower case, or a job id.")] = ""
+    kind: Annotated[Text, Meta(description="Kind of the task, or `workflow`.")] = ""
+    schedule_type: Annotated[
+        Text, Meta(description="`immediate`, `date` (or `future`), `cron`, `interval`, `window` or `follow`.")
+    ] = ""
+    include: Annotated[
+        Literal["", "recentRuns"], Meta(description="`recentRuns`: each job with its newest runs; at most 100 jobs.")
+    ] = ""
 
     def filter(self, tenant: str) -> JobFilter:
         return JobFilter(
@@ -71,7 +87,19 @@ class JobsQuery(PageQuery, frozen=True, rename="camel", forbid_unknown_fields=Tr
             tag=self.tag or None,
             user_id=self.user_id or None,
             task_id=self.task_id or None,
+            text=self.q or None,
+            kind=_one_of(self.kind, TASK_WORDS, "kind"),
+            schedule_type=_one_of(self.schedule_type, SCHEDULE_TYPES, "scheduleType"),
         )
+
+
+def _one_of(word: str, known: Mapping[str, str], name: str) -> str | None:
+    if not word:
+        return None
+    found = known.get(word.lower())
+    if found is None:
+        raise _unknown(word, known, _at(name))
+    return found
 
 
 def job_statuses(text: str) -> frozenset[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -40,14 +40,22 @@ class JobView(SpecView, frozen=True, rename="camel", kw_only=True):
     """
 
 
+View = TypeVar("View", bound=JobView)
+
+
 def job_view(found: JobStatus) -> JobView:
+    return extended_job_view(JobView, found)
+
+
+def extended_job_view(kind: type[View], found: JobStatus, **more: Any) -> View:
+    """Return the view of a job with more fields."""
     job = found.job
     # A paused schedule does not fire, but a run that was planned before the pause may still start.
     idle = found.status == "paused" and found.next_run_at == job.next_fire_at
     created_at = render(job.created_at)
     next_fire_at = created_at if found.next_run_at == job.created_at else moment(found.next_run_at)
     return view_of(
-        JobView,
+        kind,
         job.spec,
         job_id=job.id,
         status=found.status,
@@ -59,6 +67,7 @@ def job_view(found: JobStatus) -> JobView:
         pause_reason=job.pause_reason if found.status == "paused" else UNSET,
         paused_until=moment(job.paused_until) if found.status == "paused" else UNSET,
         warnings=list(found.warnings) or UNSET,
+        **more,
     )
 
 

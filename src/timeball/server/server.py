@@ -26,6 +26,7 @@ from timeball.server.loops.pause_resumer import PauseResumer
 from timeball.server.loops.planner import Planner
 from timeball.server.loops.preemptor import Preemptor
 from timeball.server.loops.run_watcher import RunWatcher
+from timeball.server.loops.statistics_writer import StatisticsWriter
 from timeball.server.loops.workflow_advancer import WorkflowAdvancer
 from timeball.server.wakeups import LocalWakeups
 from timeball.server.worker_gateway.gateway import WorkerGateway
@@ -70,6 +71,7 @@ class Server:
             Backfiller(self.context, wakeups),
             FollowTrigger(self.context, wakeups),
             RunWatcher(self.context, wakeups),
+            StatisticsWriter(self.context, wakeups),
             MaintenanceLoop(self.context, wakeups, keep_for=keep_for, archivist=archivist),
         )
 

@@ -23,6 +23,8 @@ TAGS: Final = {
     "tasks": "Tasks that jobs refer to by name",
     "calendars": "Named sets of times at which jobs do not fire",
     "forecast": "Expected fires, compared with the capacity of the workers",
+    "stats": "The aggregates of an overview",
+    "timeline": "Runs and coming fires, in lanes",
     "workers": "The processes that execute runs",
     "api-keys": "The keys that authenticate clients and workers",
     "clock": "The store's time, and holds of planning",

@@ -150,6 +150,12 @@ class JobFilter(Struct, frozen=True, kw_only=True):
     tag: str | None = None
     user_id: str | None = None
     task_id: str | None = None
+    text: str | None = None
+    """Part of the name, in upper or lower case, or the whole id."""
+    kind: str | None = None
+    """Of the task, or `workflow`."""
+    schedule_type: str | None = None
+    """As in `schedule.type`: `immediate`, `date`, `cron`, `interval`, `window`, `follow`."""
     workflows: bool = False
     """True: list only workflows. `tag` is ignored then."""
 
@@ -207,7 +213,10 @@ class JobStore(Protocol):
     async def list_jobs(
         self, where: JobFilter, cursor: str | None, limit: int, *, may_lag: bool = False
     ) -> Page[JobStatus]:
-        """Return a page of jobs, newest first. A page may have fewer than `limit` items if their specs are large."""
+        """Return a page of jobs, newest first. A page may have fewer than `limit` items if their specs are large. With
+        a `text`, `kind` or `schedule_type` it may have none although others follow: it compares a bounded number of
+        jobs.
+        """
         ...
 
     async def amend(self, amendments: Sequence[Amendment]) -> list[Amended | Outdated | Fired]:

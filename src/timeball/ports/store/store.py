@@ -20,6 +20,7 @@ from timeball.domain.instant import Micros
 from timeball.ports.store.clock import ClockStore
 from timeball.ports.store.jobs import JobStore
 from timeball.ports.store.maintenance import MaintenanceStore
+from timeball.ports.store.overview import OverviewStore
 from timeball.ports.store.planning import BackfillStore, ForecastStore, PlanStore
 from timeball.ports.store.queries import ArchiveStore, LargeStore, ReadStore, WhyStore
 from timeball.ports.store.registry import CalendarStore, KeyStore, TaskStore
@@ -42,6 +43,7 @@ class Store(
     ArchiveStore,
     LargeStore,
     WhyStore,
+    OverviewStore,
     KeyStore,
     TaskStore,
     CalendarStore,

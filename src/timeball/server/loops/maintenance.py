@@ -88,7 +88,7 @@ class MaintenanceLoop(Loop):
             return self._rest(MAINTENANCE_INTERVAL)
         try:
             failures: list[Exception] = []
-            chores = (self._prepare, self._prune, self._tidy, self._sweep)
+            chores = (self._prepare, self._prune, self._tidy, self._forget_statistics, self._sweep)
             rest = min([await self._attempt(chore, lead, failures) for chore in chores])
             if failures:  # after every chore had its turn
                 self._rest(rest)
@@ -154,6 +154,10 @@ class MaintenanceLoop(Loop):
         if keys < ROWS and versions < ROWS:
             self._tidied_at = self._clock.monotonic()
         return PRUNE_STEP_DELAY
+
+    async def _forget_statistics(self, lead: Lead) -> Micros:
+        """Delete statistics that are older than a day."""
+        return PRUNE_STEP_DELAY if await self._store.forget_statistics(lead) else MAINTENANCE_INTERVAL
 
     async def _sweep(self, lead: Lead) -> Micros:
         """Delete objects that no row refers to. The search runs in a task of its own, since it may take long. A server

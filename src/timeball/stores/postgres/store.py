@@ -31,6 +31,7 @@ from timeball.stores.postgres.tx import Compiler, Tx, writing
 from timeball.stores.postgres.wakeups import PostgresWakeups
 from timeball.stores.sql.dialect import POSTGRES
 from timeball.stores.sql.driver import TOO_LONG, Work
+from timeball.stores.sql.ends import EndCounter
 from timeball.stores.sql.migrate import known, migrate
 from timeball.stores.sql.store import SqlStore
 
@@ -87,6 +88,7 @@ class _Driver:
         replica: Replica | None,
         timeout: float,
     ) -> None:
+        self.end_counter = EndCounter()
         self._direct = Address(direct, timeout)
         self._monotonic = monotonic
         self._connections = connections
@@ -190,7 +192,10 @@ class _Driver:
             if self._monotonic() < self._careful_until:
                 await tx.begin()
                 await connection.execute(_BE_REPLICATED)
-            return await work(tx)
+            answer = await work(tx)
+        if (ends := tx.ends.take()) is not None:
+            self.end_counter.add(ends)
+        return answer
 
     async def read(self, work: Work[T], *, slow: bool = False, may_lag: bool = False) -> T:
         if may_lag and self._replica is not None:

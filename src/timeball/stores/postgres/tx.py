@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 from timeball.stores.postgres.connect import Connection, Own
 from timeball.stores.sql.dialect import POSTGRES, Compiled, Query
 from timeball.stores.sql.driver import Row
+from timeball.stores.sql.ends import Ends
 from timeball.stores.sql.schema.table import Table
 from timeball.stores.sql.schema.tables import TABLES
 
@@ -131,6 +132,7 @@ class Tx:
         self._connection = connection
         self._compiler = compiler
         self._timeout = timeout
+        self.ends = Ends()
 
     async def fetch(self, query: Query, **parameters: Any) -> list[Row]:
         sql, arguments = self._compiler.arguments(query, parameters)

@@ -21,6 +21,7 @@ The texts contain
                                            out of the plan, see `day_ranges.py`
     {columns runs r}                       all columns of a table, in order: `r.id, r.job_id, ...`
     {shown history r}                      the same for a list: NULL in place of results, which no list shows
+    {text_of j.spec: task.kind}            the text at a path of a column with JSON, or NULL
     {size j.spec}                          the length of a text, in bytes or characters, whichever is cheaper
     {lock r}                               lock the rows of `r` until the end of the transaction, in the order of their
                                            ids, which avoids deadlocks
@@ -172,6 +173,9 @@ class Dialect:
                 named, key = argument.split(": ")
                 table, alias = named.split()
                 return self.fragments[word].format(table, alias, key, within(f"{table}.id", key.partition(".")[0]))
+            if word == "text_of":
+                column, path = argument.split(": ")
+                return self.fragments[word].format(column, path.replace(".", "," if self.numbered else "."))
             if word in ("each", "each_locked"):
                 named, key = argument.split(": ")
                 return self.fragments[word].format(*named.split(), key)
@@ -233,6 +237,7 @@ SQLITE = Dialect(
         "bytes": "BLOB",
         "timeout_of": "json_extract({0}, '$.timeout')",
         "grace_of": "json_extract({0}, '$.grace')",
+        "text_of": "json_extract({0}, '$.{1}')",
         "clustered": "WITHOUT ROWID",
         "daily": "WITHOUT ROWID",
     },
@@ -267,6 +272,7 @@ POSTGRES = Dialect(
         "bytes": "BYTEA",
         "timeout_of": "({0}::json ->> 'timeout')",
         "grace_of": "({0}::json ->> 'grace')",
+        "text_of": "({0}::json #>> '{{{1}}}')",
         "clustered": "",
         "daily": "PARTITION BY RANGE ({0})",
     },

@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol, TypeVar
 from timeball.domain.instant import Micros
 from timeball.ports.store.store import WakeupListener
 from timeball.stores.sql.dialect import Query
+from timeball.stores.sql.ends import EndCounter, Ends
 from timeball.stores.sql.schema.table import Table
 
 T = TypeVar("T")
@@ -34,6 +35,11 @@ class Tx(Protocol):
     def may_be_done(self) -> bool:
         """True if the transaction may have been committed before, so that it must look for the rows it inserts. If it
         is False and the rows exist nevertheless, the transaction is run again."""
+        ...
+
+    @property
+    def ends(self) -> Ends:
+        """The runs and fires that the transaction ends, for the statistics. They count if it is committed."""
         ...
 
     @property
@@ -74,6 +80,11 @@ Work = Callable[[Tx], Awaitable[T]]
 
 
 class Driver(Protocol):
+    @property
+    def end_counter(self) -> EndCounter:
+        """Counts what committed transactions ended."""
+        ...
+
     async def open(self) -> None: ...
 
     async def close(self) -> None: ...

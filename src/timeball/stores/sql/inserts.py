@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
@@ -20,7 +20,8 @@ async def insert_run_rows(tx: Tx, rows: Iterable[NewRunRow]) -> None:
     await _insert(tx, (RULED_RUNS, NEW_RUNS), rows)
 
 
-async def insert_history(tx: Tx, rows: Iterable[NewHistoryRow]) -> None:
+async def insert_history(tx: Tx, rows: Sequence[NewHistoryRow]) -> None:
+    tx.ends.rows += rows
     await _insert(tx, (RULED_HISTORY, NEW_HISTORY), rows)
 
 

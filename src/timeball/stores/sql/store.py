@@ -8,10 +8,16 @@ from timeball.ports.store.store import WakeupListener
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.jobs.amend import Amendments
 from timeball.stores.sql.jobs.backfills import Backfills
+from timeball.stores.sql.jobs.job_lists import JobLists
 from timeball.stores.sql.jobs.jobs import Jobs
 from timeball.stores.sql.jobs.large_values import LargeValues
 from timeball.stores.sql.jobs.manual_runs import ManualRuns
 from timeball.stores.sql.maintenance.maintenance import Maintenance
+from timeball.stores.sql.overview.attention import AttentionReads
+from timeball.stores.sql.overview.lanes import Lanes
+from timeball.stores.sql.overview.present import PresentReads
+from timeball.stores.sql.overview.recent_runs import RecentRuns
+from timeball.stores.sql.overview.statistics import Statistics
 from timeball.stores.sql.planning.forecast import Forecasts
 from timeball.stores.sql.planning.planning_failures import PlanningFailures
 from timeball.stores.sql.planning.plans import NOW, Plans
@@ -36,6 +42,7 @@ PROBE_WRITE = query("probe_write")
 
 class SqlStore(
     Jobs,
+    JobLists,
     Amendments,
     ManualRuns,
     Backfills,
@@ -51,6 +58,11 @@ class SqlStore(
     LedgerReads,
     DeadLetterReads,
     DiagnosisSnapshots,
+    Statistics,
+    PresentReads,
+    AttentionReads,
+    Lanes,
+    RecentRuns,
     Keys,
     Tasks,
     Calendars,

@@ -27,6 +27,7 @@ from timeball.ports.store.clock import ClockState
 from timeball.ports.store.store import WakeupListener
 from timeball.stores.sql.driver import TOO_LONG, Work
 from timeball.stores.sql.driver import Tx as SqlTx
+from timeball.stores.sql.ends import EndCounter, Ends
 from timeball.stores.sqlite.checkpoints import Checkpoints
 from timeball.stores.sqlite.clock import MARK_TIME, SteadyClock
 from timeball.stores.sqlite.file import Database
@@ -106,6 +107,7 @@ class _InlineDriver(_NoOthers):
 
     def __init__(self, database: Database) -> None:
         self.now = database.clock
+        self.end_counter = EndCounter()
         self._database = database
         self._connection: sqlite3.Connection | None = None
         self._tx: Tx | None = None
@@ -137,7 +139,10 @@ class _InlineDriver(_NoOthers):
         try:
             if mark is None:
                 return run(work, self._tx)  # no other thread can write at the same time
-            return transact(self._connection, work, self._tx, mark)
+            answer = transact(self._connection, work, self._tx, mark)
+            if (ends := self._tx.ends.take()) is not None:
+                self.end_counter.add(ends)
+            return answer
         except sqlite3.Error as error:
             raise self._database.explained(error) from error
 
@@ -145,13 +150,14 @@ class _InlineDriver(_NoOthers):
 class _Job:
     """A write in the queue of the writer thread, and the future of its caller."""
 
-    __slots__ = ("error", "future", "result", "work")
+    __slots__ = ("ends", "error", "future", "result", "work")
 
     def __init__(self, work: Work[Any], future: asyncio.Future[Any]) -> None:
         self.work = work
         self.future = future
         self.result: Any = None
         self.error: BaseException | None = None
+        self.ends: Ends | None = None
 
     def answer(self) -> None:
         if self.future.done():
@@ -186,6 +192,7 @@ class _ThreadedDriver(_NoOthers):
 
     def __init__(self, database: Database, monotonic: Callable[[], Micros]) -> None:
         self.now = database.clock
+        self.end_counter = EndCounter()
         self._monotonic = monotonic
         self._database = database
         self._queue: SimpleQueue[_Job | None] = SimpleQueue()
@@ -239,7 +246,10 @@ class _ThreadedDriver(_NoOthers):
             raise Unavailable("the store is closed")
         job = _Job(work, asyncio.get_running_loop().create_future())
         self._queue.put(job)
-        return cast("T", await job.future)
+        answer = cast("T", await job.future)
+        if job.ends is not None:
+            self.end_counter.add(job.ends)
+        return answer
 
     async def read(self, work: Work[T], *, slow: bool = False, may_lag: bool = False) -> T:
         readers = self._slow_readers if slow else self._readers
@@ -333,10 +343,12 @@ class _ThreadedDriver(_NoOthers):
         """Run one write. Unless it is alone in the transaction, its failure does not affect the others."""
         if alone:
             job.result = run_or_repeat(job.work, tx, lambda: begin_again(connection))
+            job.ends = tx.ends.take()
             return
         connection.execute("SAVEPOINT work")
         try:
             job.result = run_or_repeat(job.work, tx, lambda: connection.execute("ROLLBACK TO work"))
+            job.ends = tx.ends.take()
         except Exception as error:
             # Errors such as a full disk end the whole transaction with all savepoints.
             if not connection.in_transaction or isinstance(error, sqlite3.OperationalError):

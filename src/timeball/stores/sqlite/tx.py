@@ -14,6 +14,7 @@ import msgspec
 
 from timeball.stores.sql.dialect import SQLITE, Compiled, Query
 from timeball.stores.sql.driver import Row, Work
+from timeball.stores.sql.ends import Ends
 from timeball.stores.sql.maintenance.clock import move_timers
 from timeball.stores.sql.schema.table import Table
 from timeball.stores.sqlite.clock import MARK_TIME, SteadyClock
@@ -49,6 +50,7 @@ class Tx:
     def __init__(self, connection: sqlite3.Connection, clock: SteadyClock) -> None:
         self._connection = connection
         self._clock = clock
+        self.ends = Ends()
         self._compiled: dict[tuple[Query, bool], Compiled] = {}
         self._inserts: dict[tuple[str, Table, tuple[str, ...], int], str] = {}
 
@@ -159,6 +161,7 @@ def _together(rows: Sequence[Row]) -> Iterator[tuple[int, Sequence[Row]]]:
 
 def run(work: Work[T], tx: Tx) -> T:
     """Run the coroutine of a transaction to its end. Nothing that it may await suspends."""
+    tx.ends.clear()
     coroutine = cast("Coroutine[Any, Any, T]", work(tx))
     try:
         coroutine.send(None)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from timeball.api import views
 from timeball.api.query import JobsQuery
@@ -12,6 +13,9 @@ from timeball.api.routing import JSON, Answer, Call, Headers, Permission, Route,
 from timeball.api.rows import rows
 from timeball.api.views import JobView
 from timeball.domain.errors import Invalid, PreconditionFailed, TimeballError
+from timeball.domain.instant import render
+from timeball.domain.run.run import Run
+from timeball.domain.run.status import Status
 from timeball.jobspec import job_reader
 from timeball.jobspec.documents import JOB_SHAPES, JobChange
 from timeball.operation.find import find_scheduled
@@ -37,8 +41,29 @@ EXAMPLE: Final = {
 _REPLAYED: Final = (b"idempotency-replayed", b"true")
 
 
+MAX_RECENT_RUNS: Final = 20
+MAX_JOBS_WITH_RUNS: Final = 100
+"""Maximum number of jobs on a page with their newest runs."""
+
+
+class RecentRun(Struct, frozen=True, rename="camel", kw_only=True):
+    run_id: str
+    status: Status
+    fire_time: str
+    started_at: str | None
+    ended_at: str | None
+    late_ms: float | None
+
+
+class ListedJob(JobView, frozen=True, rename="camel", kw_only=True):
+    """A job in a list."""
+
+    recent_runs: list[RecentRun] | UnsetType = UNSET
+    """With `include=recentRuns`: its newest runs that are due or over, newest fire first, at most 20."""
+
+
 class JobList(Struct, frozen=True, rename="camel"):
-    items: list[JobView]
+    items: list[ListedJob]
     next_cursor: str | None
 
 
@@ -90,12 +115,33 @@ async def answer_job(call: Call, found: JobStatus) -> Answer:
 
 async def list_jobs(call: Call) -> Answer:
     query: JobsQuery = call.query
-    page = await call.context.store.list_jobs(query.filter(call.tenant), query.after("j"), query.limit, may_lag=True)
+    with_runs = query.include == "recentRuns"
+    limit = min(query.limit, MAX_JOBS_WITH_RUNS) if with_runs else query.limit
+    page = await call.context.store.list_jobs(query.filter(call.tenant), query.after("j"), limit, may_lag=True)
     items = await with_open_fires(
         call.context, [await call.context.large_value_store.whole_job(each) for each in page.items]
     )
-    shown = rows(items, views.job_view, "jobId", lambda each: each.job.id)
+    runs: Mapping[str, Sequence[Run]] = {}
+    if with_runs:
+        runs = await call.context.store.recent_runs([each.job.id for each in items], MAX_RECENT_RUNS)
+
+    def listed(found: JobStatus) -> ListedJob:
+        recent = [_recent(run) for run in runs.get(found.job.id, ())] if with_runs else UNSET
+        return views.extended_job_view(ListedJob, found, recent_runs=recent)
+
+    shown = rows(items, listed, "jobId", lambda each: each.job.id)
     return answer_json({"items": shown, "nextCursor": page.next_cursor})
+
+
+def _recent(run: Run) -> RecentRun:
+    return RecentRun(
+        run_id=run.id,
+        status=run.status,
+        fire_time=render(run.fire_time),
+        started_at=views.moment(run.started_at),
+        ended_at=views.moment(run.finished_at),
+        late_ms=views.late_ms(run),
+    )
 
 
 async def read(call: Call) -> Answer:

@@ -21,7 +21,8 @@ from timeball.ports.store.jobs import Accepted, Answered, Idempotency
 from timeball.ports.store.paging import Page
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.jobs.amend import LOCK_JOBS
-from timeball.stores.sql.jobs.jobs import NEWEST, repeated_key
+from timeball.stores.sql.jobs.job_lists import NEWEST
+from timeball.stores.sql.jobs.jobs import repeated_key
 from timeball.stores.sql.new_runs import insert_runs
 from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.planning.plans import NOW

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Container, Mapping, Sequence
-from functools import lru_cache
 from itertools import starmap
-from typing import Any
 
 import msgspec
 
@@ -19,7 +17,6 @@ from timeball.domain.schedule.schedule import Window
 from timeball.ports.store.jobs import (
     Accepted,
     Idempotency,
-    JobFilter,
     JobStatus,
     Mismatched,
     NeverFires,
@@ -27,19 +24,16 @@ from timeball.ports.store.jobs import (
     Submission,
     Submitted,
 )
-from timeball.ports.store.paging import Page
 from timeball.ports.store.runs import Claim, SlotRequest
-from timeball.stores.sql.dialect import Query
-from timeball.stores.sql.driver import Row, Tx
+from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.inserts import insert_jobs
 from timeball.stores.sql.jobs import window_slots
 from timeball.stores.sql.jobs.large_values import require_fresh
-from timeball.stores.sql.names import resolve
 from timeball.stores.sql.new_runs import insert_runs
-from timeball.stores.sql.page_bytes import MAX_PAGE_BYTES, ids_that_fit
+from timeball.stores.sql.page_bytes import MAX_PAGE_BYTES
 from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.planning import calendars
-from timeball.stores.sql.rows.jobs import WORKFLOW_TAG, new_job_row, read_jobs, readable, tag_rows
+from timeball.stores.sql.rows.jobs import new_job_row, read_jobs, readable, tag_rows
 from timeball.stores.sql.rows.values import plain
 from timeball.stores.sql.runs import follows
 from timeball.stores.sql.runs.assign_on_submit import assign_on_submit
@@ -53,16 +47,10 @@ KEYS_THAT_EXIST = query("keys_that_exist")
 JOBS_BY_ID = query("jobs_by_id")
 LIVE_OF_JOBS = query("live_of_jobs")
 
-NEWEST = "\U0010ffff"
-"""Sorts after every id."""
-
 ROWS_TOGETHER = 8
 """Number of jobs that are encoded before the event loop may get a turn."""
 ROW_BYTES = 1_024
 """Cost of encoding one job beside its spec, expressed as bytes of spec."""
-_NO_RUNS = "NOT EXISTS (SELECT 1 FROM runs r WHERE r.job_id = j.id)"
-_ACTIVE = resolve("j.state = {job.active}")
-_STATUSES = ("scheduled", "paused", "completed", "cancelled")
 
 
 class Jobs(StorePart):
@@ -122,33 +110,9 @@ class Jobs(StorePart):
     async def jobs(self, ids: Sequence[str]) -> dict[str, JobStatus]:
         async def work(tx: Tx) -> dict[str, JobStatus]:
             rows = await tx.fetch(JOBS_BY_ID, b=list(dict.fromkeys(ids)))
-            return {each.job.id: each for each in await _with_status(tx, await read_jobs(tx, rows))}
+            return {each.job.id: each for each in await with_status(tx, await read_jobs(tx, rows))}
 
         return await self._db.read(work) if ids else {}
-
-    async def list_jobs(
-        self, where: JobFilter, cursor: str | None, limit: int, *, may_lag: bool = False
-    ) -> Page[JobStatus]:
-        wanted = where.status or frozenset(_STATUSES)
-        parameters: dict[str, Any] = {"tenant": where.tenant, "before": cursor or NEWEST, "most": limit + 1}
-        for field in ("name", "tag", "user_id", "task_id"):
-            if (value := getattr(where, field)) is not None:
-                parameters[field] = plain(value)
-        if where.workflows:
-            parameters["tag"] = WORKFLOW_TAG
-        queries = _listings(wanted & frozenset(_STATUSES), frozenset(parameters))
-
-        async def work(tx: Tx) -> Page[JobStatus]:
-            rows: list[Row] = []
-            for each in queries:
-                rows += await tx.fetch(each, **parameters)
-            newest_first = sorted(((job_id, size) for job_id, size in rows), reverse=True)
-            ids = ids_that_fit(newest_first, limit)
-            jobs = await read_jobs(tx, await tx.fetch(JOBS_BY_ID, b=ids)) if ids else []
-            jobs.sort(key=lambda job: job.id, reverse=True)
-            return Page(await _with_status(tx, jobs), ids[-1] if len(rows) > len(ids) > 0 else None)
-
-        return await self._db.read(work, slow=True, may_lag=may_lag)
 
 
 async def _new_job_rows(submissions: Sequence[Submission]) -> list[NewJobRow]:
@@ -273,46 +237,7 @@ def _is_tagged(job: Job) -> bool:
     return bool(job.spec.tags) or job.spec.is_workflow
 
 
-@lru_cache(maxsize=1024)
-def _listings(wanted: frozenset[str], given: frozenset[str]) -> tuple[Query, ...]:
-    """Return the statements that list the jobs of these statuses; their rows are merged. An index serves each of
-    them."""
-    narrow = ["j.tenant = :tenant", "j.id < :before"]
-    narrow += [f"j.{field} = :{field} AND j.{field} <> ''" for field in ("name", "user_id") if field in given]
-    if "task_id" in given:
-        narrow.append("j.task_id = :task_id")
-    tagged = "EXISTS (SELECT 1 FROM job_tags t WHERE t.job_id = j.id AND t.tag = :tag)"
-    name = "list_jobs"
-    if "tag" in given:
-        if given & {"name", "user_id", "task_id"}:
-            narrow.append(tagged)
-        else:
-            name = "list_jobs_by_tag"
-
-    def listing(*conditions: str) -> Query:
-        return query(name, where=" AND ".join([*narrow, *conditions]))
-
-    if wanted == frozenset(_STATUSES):
-        return (listing(),)
-    queries = [
-        listing(resolve(f"j.state = {{job.{state}}} AND j.state <> {{job.active}}"))
-        for state in (JobState.PAUSED, JobState.CANCELLED)
-        if state.value in wanted
-    ]
-    if wanted >= {"scheduled", "completed"}:
-        queries.append(listing(_ACTIVE))
-    elif "scheduled" in wanted:
-        queries.append(listing(f"{_ACTIVE} AND j.next_fire_at IS NOT NULL"))
-        alive = [*narrow, *([tagged] if "tag" in given else []), f"{_ACTIVE} AND j.next_fire_at IS NULL"]
-        queries.append(query("list_jobs_with_runs", where=" AND ".join(alive)))
-        queries.append(query("list_idle_followers", where=" AND ".join([*alive, _NO_RUNS])))
-    elif "completed" in wanted:
-        ended = f"{_NO_RUNS} AND NOT EXISTS (SELECT 1 FROM follows f WHERE f.follower = j.id)"
-        queries.append(listing(f"{_ACTIVE} AND j.next_fire_at IS NULL AND {ended}"))
-    return tuple(queries)
-
-
-async def _with_status(tx: Tx, jobs: Sequence[Job]) -> list[JobStatus]:
+async def with_status(tx: Tx, jobs: Sequence[Job]) -> list[JobStatus]:
     if not jobs:
         return []
     alive: dict[str, Micros | None] = dict(await tx.fetch(LIVE_OF_JOBS, b=[job.id for job in jobs]))

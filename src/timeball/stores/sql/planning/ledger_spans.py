@@ -29,10 +29,13 @@ class Tail(Struct):
     grown: tuple[str, Micros, int] | None = None
     """The stored row to extend: its id, its new last fire, and the number of added fires."""
     new: list[NewHistoryRow] = []
+    added: list[NewHistoryRow] = []
+    """All that was added, for the statistics."""
 
     def add(self, row: NewHistoryRow) -> None:
         """Add fires that are later than all fires added before. A deferred fire may be earlier; it gets a row of its
         own."""
+        self.added.append(row)
         if row.fire_time <= self.until:
             self.new.insert(0, row)
             return
@@ -76,3 +79,5 @@ async def write(tx: Tx, written: Iterable[Tail]) -> None:
         await tx.execute(GROW_SPANS, b=grown)
     if new := [as_tuple(row) for tail in everything for row in tail.new]:
         await tx.insert(NEW_HISTORY, new)
+    for tail in everything:
+        tx.ends.rows += tail.added

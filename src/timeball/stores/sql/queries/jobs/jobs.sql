@@ -24,27 +24,6 @@ SELECT r.job_id, MIN(CASE WHEN r.origin <> {origin.backfill} AND (r.attempt = 0 
   THEN CASE WHEN r.origin = {origin.retry} THEN COALESCE(r.due_at, r.fire_time) ELSE r.fire_time END END)
 FROM {batch b: id text} JOIN runs r ON r.job_id = b.id WHERE r.origin <> {origin.task} GROUP BY r.job_id;
 
--- name: list_jobs
--- The ids of a page of jobs, newest first, with the sizes of their specs.
-SELECT j.id, {size j.spec} FROM jobs j WHERE {where} ORDER BY j.id DESC LIMIT :most;
-
--- name: list_jobs_by_tag
--- The ids of a page of jobs with a tag, newest first, with the sizes of their specs.
-SELECT j.id, {size j.spec} FROM job_tags t CROSS JOIN jobs j
-WHERE t.tag = :tag AND t.job_id < :before AND j.id = t.job_id AND {where} ORDER BY t.job_id DESC LIMIT :most;
-
--- name: list_jobs_with_runs
--- The ids of a page of jobs that have no next fire but still have a live run, newest first.
-SELECT j.id, {size j.spec} FROM (
-  SELECT DISTINCT r.job_id FROM runs r JOIN jobs j ON j.id = r.job_id
-  WHERE r.job_id < :before AND {where} ORDER BY r.job_id DESC LIMIT :most
-) AS alive JOIN jobs j ON j.id = alive.job_id ORDER BY j.id DESC;
-
--- name: list_idle_followers
--- The ids of a page of jobs that follow others and have no fire until an upstream run ends, newest first.
-SELECT j.id, {size j.spec} FROM follows f CROSS JOIN jobs j
-WHERE f.follower < :before AND j.id = f.follower AND {where} ORDER BY f.follower DESC LIMIT :most;
-
 -- name: crowded_jobs
 -- Those of these jobs that have at least :most live runs.
 SELECT b.id FROM {batch b: id text}

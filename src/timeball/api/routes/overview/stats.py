@@ -1,0 +1,213 @@
+"""The route of the aggregates that an overview shows."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from msgspec import Meta, Struct, field
+
+from timeball.api.routing import Answer, Call, Permission, Route, answer_json
+from timeball.domain.instant import MILLISECOND, SECOND, render
+from timeball.domain.overview import tally
+from timeball.domain.overview.attention import Attention, AttentionKind
+from timeball.domain.overview.tally import RunTally
+from timeball.domain.run.status import Status
+from timeball.operation.overview.statistics import ReadStatistics, read_statistics
+from timeball.ports.store.overview import Present
+
+Window = Literal["5m", "1h", "24h"]
+
+
+class StatsQuery(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    window: Annotated[Window, Meta(description="How far back the statistics reach.")] = "1h"
+
+
+class StatsBucket(Struct, frozen=True, rename="camel", kw_only=True):
+    """How runs ended in a stretch of time."""
+
+    at: str
+    """The beginning of the stretch."""
+    finished: int
+    """Runs that ended: `succeeded`, `failed`, `dead` and `cancelled` together."""
+    succeeded: int
+    failed: int
+    dead: int
+    cancelled: int
+    skipped: int
+    """Fires that never ran, because a rule of their job said so."""
+    missed: int
+    """Fires that never ran, because nothing was there to run them."""
+    late_p50_ms: float | None = field(name="lateP50Ms")
+    """Half of the runs that ended had started at most this late. Exact to 9 %; null if none had started."""
+    late_p99_ms: float | None = field(name="lateP99Ms")
+
+
+class StatsTotals(Struct, frozen=True, rename="camel", kw_only=True):
+    """The whole window."""
+
+    finished: int
+    succeeded: int
+    failed: int
+    dead: int
+    cancelled: int
+    skipped: int
+    missed: int
+    late_p50_ms: float | None = field(name="lateP50Ms")
+    late_p99_ms: float | None = field(name="lateP99Ms")
+    runs_per_second: float
+    success_rate: float | None
+    """Successes among the runs that were executed to their end, from 0 to 1; null if there were none."""
+
+
+class PresentView(Struct, frozen=True, rename="camel", kw_only=True):
+    """What is there now. No count exceeds 100,000."""
+
+    scheduled: int
+    """Runs that wait for their fire time."""
+    blocked: int
+    queued: int
+    running: int
+    retrying: int
+    oldest_queued_age_ms: float | None
+    """How long the first run in the queue has waited for a worker; null if none waits."""
+    dead_letters: int
+    jobs: int
+    """Jobs that will fire, or that follow others."""
+    paused_jobs: int
+    capped: bool
+    """True if there are more of something than were counted."""
+
+
+class WorkersView(Struct, frozen=True, rename="camel"):
+    """The workers of all tenants."""
+
+    live: int
+    slots: int
+    busy: int
+    """Slots that runs take."""
+
+
+class UpNext(Struct, frozen=True, rename="camel"):
+    job_id: str
+    job_name: str
+    fire_time: str
+
+
+class AttentionView(Struct, frozen=True, rename="camel", kw_only=True):
+    kind: AttentionKind
+    count: int
+    job_id: str | None
+    job_name: str | None
+    run_id: str | None
+    message: str
+    since: str
+
+
+class StatsAnswer(Struct, frozen=True, rename="camel", kw_only=True):
+    window: Window
+    since: str = field(name="from")
+    until: str = field(name="to")
+    bucket_seconds: int
+    buckets: list[StatsBucket]
+    """One after the other, without gaps; the last one is not over."""
+    totals: StatsTotals
+    now: PresentView
+    workers: WorkersView
+    up_next: list[UpNext]
+    """The next fires of at most 10 jobs."""
+    attention: list[AttentionView]
+    """The most urgent first."""
+
+
+async def read(call: Call) -> Answer:
+    query: StatsQuery = call.query
+    return answer_json(_answer(query.window, await read_statistics(call.context, call.tenant, query.window)))
+
+
+def _answer(window: Window, found: ReadStatistics) -> StatsAnswer:
+    seconds = (found.until - found.since) / SECOND
+    return StatsAnswer(
+        window=window,
+        since=render(found.since),
+        until=render(found.until),
+        bucket_seconds=found.width // SECOND,
+        buckets=[_bucket(render(at), each) for at, each in found.buckets],
+        totals=StatsTotals(
+            **_numbers(found.total),
+            late_p50_ms=tally.percentile(found.total.late, 0.5),
+            late_p99_ms=tally.percentile(found.total.late, 0.99),
+            runs_per_second=round(found.total.finished / seconds, 3),
+            success_rate=found.total.success_rate,
+        ),
+        now=_present(found.present),
+        workers=WorkersView(found.present.workers, found.present.slots, found.present.busy),
+        up_next=[UpNext(each.job_id, each.job_name, render(each.fire_time)) for each in found.up_next],
+        attention=[_attention(each) for each in found.attention],
+    )
+
+
+def _bucket(at: str, each: RunTally) -> StatsBucket:
+    return StatsBucket(
+        at=at,
+        **_numbers(each),
+        late_p50_ms=tally.percentile(each.late, 0.5),
+        late_p99_ms=tally.percentile(each.late, 0.99),
+    )
+
+
+def _numbers(each: RunTally) -> dict[str, int]:
+    ends = each.ends
+    return {
+        "finished": each.finished,
+        "succeeded": ends.get(Status.SUCCEEDED, 0),
+        "failed": ends.get(Status.FAILED, 0),
+        "dead": ends.get(Status.DEAD, 0),
+        "cancelled": ends.get(Status.CANCELLED, 0),
+        "skipped": ends.get(Status.SKIPPED, 0),
+        "missed": ends.get(tally.MISSED, 0),
+    }
+
+
+def _present(found: Present) -> PresentView:
+    oldest = found.oldest_queued_at
+    return PresentView(
+        scheduled=found.scheduled,
+        blocked=found.blocked,
+        queued=found.queued,
+        running=found.running,
+        retrying=found.retrying,
+        oldest_queued_age_ms=None if oldest is None else max(0, found.now - oldest) / MILLISECOND,
+        dead_letters=found.dead_letters,
+        jobs=found.jobs,
+        paused_jobs=found.paused_jobs,
+        capped=found.capped,
+    )
+
+
+def _attention(each: Attention) -> AttentionView:
+    return AttentionView(
+        kind=each.kind,
+        count=each.count,
+        job_id=each.job_id,
+        job_name=each.job_name,
+        run_id=each.run_id,
+        message=each.message,
+        since=render(each.since),
+    )
+
+
+ROUTES: Final = (
+    Route(
+        method="GET",
+        path="/v1/stats",
+        permission=Permission.READ,
+        summary="Read the statistics of an overview",
+        description=(
+            "How runs ended lately, what is alive now, what fires next, and what needs attention. Statistics are a few"
+            " seconds behind, and are not the ledger: a server that is killed loses what it counted in them."
+        ),
+        handle=read,
+        query=StatsQuery,
+        answer=StatsAnswer,
+    ),
+)

@@ -1,0 +1,186 @@
+"""What needs attention: facts that the store finds, and the sentences that follow from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import Final
+
+from msgspec import Struct
+
+from timeball.domain.diagnosis.worker_match import WorkerOffer, lacking
+from timeball.domain.dispatch.placement import PLAIN, need_of
+from timeball.domain.instant import Micros
+from timeball.domain.run.ledger import TOLERANCE
+from timeball.domain.text.english import about, counted
+
+MAX_PER_KIND: Final = 5
+"""Of each kind, so many are told one by one."""
+MIN_FAILURES: Final = 2
+"""Runs of a job that gave up one after the other, before the job counts as failing."""
+
+
+class AttentionKind(StrEnum):
+    DEAD = "dead"
+    """Runs that used up their retries."""
+    FAILING = "failing"
+    """A job whose last runs all gave up."""
+    UNPLACEABLE = "unplaceable"
+    """Runs that no worker can take."""
+    LATE = "late"
+    """Runs that should have started."""
+    WORKER_LOST = "workerLost"
+    """A worker whose lease lapsed."""
+    PAUSED = "paused"
+
+
+class Trouble(Struct, frozen=True, kw_only=True):
+    """Runs of one job that have the same trouble."""
+
+    job_id: str
+    job_name: str
+    count: int
+    run_id: str
+    since: Micros
+    profile: str | None = None
+    """What the runs ask of a worker."""
+
+
+class PausedJob(Struct, frozen=True, kw_only=True):
+    job_id: str
+    job_name: str
+    reason: str
+    since: Micros
+    until: Micros | None
+
+
+class LostWorker(Struct, frozen=True):
+    name: str
+    seen_at: Micros
+
+
+class AttentionFacts(Struct, frozen=True, kw_only=True):
+    now: Micros
+    dead: Sequence[Trouble] = ()
+    failing: Sequence[Trouble] = ()
+    waiting: Sequence[Trouble] = ()
+    """Runs that are due and that no worker has."""
+    lost: Sequence[LostWorker] = ()
+    paused: Sequence[PausedJob] = ()
+    workers: Sequence[WorkerOffer] = ()
+
+
+class Attention(Struct, frozen=True, kw_only=True):
+    kind: AttentionKind
+    count: int
+    job_id: str | None = None
+    job_name: str | None = None
+    run_id: str | None = None
+    message: str
+    since: Micros
+
+
+def attention(facts: AttentionFacts) -> list[Attention]:
+    """The most urgent first."""
+    return [*_dead(facts), *_failing(facts), *_waiting(facts), *_lost(facts), *_paused(facts)]
+
+
+def _of_job(kind: AttentionKind, trouble: Trouble, message: str) -> Attention:
+    return Attention(
+        kind=kind,
+        count=trouble.count,
+        job_id=trouble.job_id,
+        job_name=trouble.job_name,
+        run_id=trouble.run_id,
+        message=message,
+        since=trouble.since,
+    )
+
+
+def _largest(troubles: Sequence[Trouble]) -> list[Trouble]:
+    return sorted(troubles, key=lambda each: (-each.count, each.since, each.job_id))[:MAX_PER_KIND]
+
+
+def _dead(facts: AttentionFacts) -> list[Attention]:
+    return [
+        _of_job(AttentionKind.DEAD, each, f"{counted(each.count, 'dead letter')}: retry or discard them.")
+        for each in _largest(facts.dead)
+    ]
+
+
+def _failing(facts: AttentionFacts) -> list[Attention]:
+    return [
+        _of_job(AttentionKind.FAILING, each, f"The last {counted(each.count, 'run')} failed.")
+        for each in _largest([each for each in facts.failing if each.count >= MIN_FAILURES])
+    ]
+
+
+def _waiting(facts: AttentionFacts) -> list[Attention]:
+    unplaceable = [each for each in facts.waiting if not _has_worker(each.profile, facts.workers)]
+    stuck = {(each.job_id, each.profile) for each in unplaceable}
+    late = [
+        each
+        for each in facts.waiting
+        if facts.now - each.since > TOLERANCE and (each.job_id, each.profile) not in stuck
+    ]
+    found = [
+        _of_job(AttentionKind.UNPLACEABLE, each, f"{counted(each.count, 'run')}: {_lack(each, facts)}")
+        for each in _largest(unplaceable)
+    ]
+    return found + [
+        _of_job(AttentionKind.LATE, each, f"{_late(each.count)}, the first by {about(facts.now - each.since)}.")
+        for each in _largest(late)
+    ]
+
+
+def _late(count: int) -> str:
+    return f"{counted(count, 'run')} {'is' if count == 1 else 'are'} late"
+
+
+def _has_worker(profile: str | None, workers: Sequence[WorkerOffer]) -> bool:
+    """Whether a worker could take such runs if it were idle. Of runs whose kind is not named, a worker that takes only
+    some kinds may take some."""
+    need = PLAIN if profile is None else need_of(profile)
+    return any(
+        worker.idle.may_suit(need)
+        and need.slots <= worker.idle.slots
+        and need.cpu <= worker.idle.cpu
+        and need.memory <= worker.idle.memory
+        for worker in workers
+    )
+
+
+def profiles_without_worker(profiles: Iterable[str], workers: Sequence[WorkerOffer]) -> list[str]:
+    return [profile for profile in profiles if not _has_worker(profile, workers)]
+
+
+def _lack(trouble: Trouble, facts: AttentionFacts) -> str:
+    need = PLAIN if trouble.profile is None else need_of(trouble.profile)
+    reason = lacking(need, None, facts.workers)
+    return "no worker can take them." if reason is None else reason.text
+
+
+def _lost(facts: AttentionFacts) -> list[Attention]:
+    return [
+        Attention(
+            kind=AttentionKind.WORKER_LOST,
+            count=1,
+            message=f"Worker {each.name} stopped sending beats {about(facts.now - each.seen_at)} ago.",
+            since=each.seen_at,
+        )
+        for each in facts.lost[:MAX_PER_KIND]
+    ]
+
+
+def _paused(facts: AttentionFacts) -> list[Attention]:
+    return [
+        Attention(
+            kind=AttentionKind.PAUSED,
+            count=1,
+            job_id=each.job_id,
+            job_name=each.job_name,
+            message=f"Paused: {each.reason}" if each.reason else "Paused without a reason.",
+            since=each.since,
+        )
+        for each in facts.paused[:MAX_PER_KIND]
+    ]

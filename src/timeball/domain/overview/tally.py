@@ -1,0 +1,91 @@
+"""How runs ended in a stretch of time, in a few numbers that can be added up: counts, and a histogram of lateness.
+
+A bucket of the histogram is 19 % wider than the one before (four to an octave), so that a percentile is off by at most
+9 %. A minute of a busy server fills about ten of them, and a day is added up in milliseconds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from timeball.domain.instant import DAY, HOUR, MILLISECOND, MINUTE, SECOND, Micros
+from timeball.domain.run.ledger import Origin, Verdict
+from timeball.domain.run.status import RAN, SUCCESSFUL, Status
+
+FINE_WIDTH: Final = 10 * SECOND
+COARSE_WIDTH: Final = MINUTE
+WIDTHS: Final = (FINE_WIDTH, COARSE_WIDTH)
+"""The lengths of the stretches that are stored."""
+WIDTH_LIFE: Final = {FINE_WIDTH: 2 * HOUR, COARSE_WIDTH: DAY + HOUR}
+"""For how long stretches of each length are kept."""
+MISSED: Final = Verdict.MISSED.value
+"""Counts fires that nothing was there to run; as a status they are skipped."""
+BUCKETS_PER_OCTAVE: Final = 4
+MAX_BUCKET: Final = 1 + BUCKETS_PER_OCTAVE * 37
+"""The last bucket: more than four years."""
+
+
+class RunTally(Struct, omit_defaults=True):
+    ends: dict[str, int] = {}
+    """Runs by their terminal status; and fires that never became a run, as `skipped` or `missed`."""
+    late: dict[int, int] = {}
+    """Runs that started, by the bucket of their lateness."""
+
+    def count(self, what: str, times: int = 1) -> None:
+        self.ends[what] = self.ends.get(what, 0) + times
+
+    def count_late(self, bucket: int, times: int = 1) -> None:
+        self.late[bucket] = self.late.get(bucket, 0) + times
+
+    def add(self, other: RunTally) -> None:
+        for what, times in other.ends.items():
+            self.count(what, times)
+        for bucket, times in other.late.items():
+            self.count_late(bucket, times)
+
+    @property
+    def finished(self) -> int:
+        """Runs that ended, without fires that never became a run."""
+        return sum(times for what, times in self.ends.items() if what not in (Status.SKIPPED, MISSED))
+
+    @property
+    def success_rate(self) -> float | None:
+        """The share of successes among runs that were executed to their end; None: there were none."""
+        ran = sum(self.ends.get(status, 0) for status in RAN)
+        return sum(self.ends.get(status, 0) for status in SUCCESSFUL) / ran if ran else None
+
+
+def ended_as(status: str, verdict: str) -> str:
+    """What an end counts as."""
+    return MISSED if verdict == MISSED else status
+
+
+def lateness(origin: str, due: Micros, started_at: Micros | None) -> Micros | None:
+    """How late a run started; None: it did not start, or is a fire of the past that a backfill repeats."""
+    return None if started_at is None or origin == Origin.BACKFILL else max(0, started_at - due)
+
+
+def bucket_of(late: Micros) -> int:
+    if late < MILLISECOND:
+        return 0
+    return min(MAX_BUCKET, 1 + int(math.log2(late / MILLISECOND) * BUCKETS_PER_OCTAVE))
+
+
+def milliseconds(bucket: int) -> float:
+    """The lateness that stands for a bucket: its geometric mean."""
+    return 0.5 if bucket == 0 else round(2 ** ((bucket - 0.5) / BUCKETS_PER_OCTAVE), 2)
+
+
+def percentile(late: Mapping[int, int], share: float) -> float | None:
+    """The lateness in milliseconds that this share of runs did not exceed; None: no run started."""
+    runs = sum(late.values())
+    rank = math.ceil(runs * share)
+    for bucket in sorted(late):
+        rank -= late[bucket]
+        if rank <= 0:
+            return milliseconds(bucket)
+    return None

@@ -1,0 +1,1 @@
+"""Operations that read the overview."""

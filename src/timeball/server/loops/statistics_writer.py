@@ -1,0 +1,35 @@
+"""The loop that adds what this server counted to the statistics in the store, every two seconds."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from timeball.domain import ids
+from timeball.domain.instant import SECOND, Micros
+from timeball.operation.context import OperationContext
+from timeball.server.loop import Loop
+from timeball.server.wakeups import LocalWakeups
+
+WRITE_INTERVAL: Final = 2 * SECOND
+"""How far the statistics are behind, and what a server that is killed loses of them."""
+
+
+class StatisticsWriter(Loop):
+    name = "statistics_writer"
+    is_required = False  # statistics are not the ledger
+
+    def __init__(self, context: OperationContext, wakeups: LocalWakeups) -> None:
+        super().__init__(context.clock, wakeups)
+        self._store = context.store
+        self._writer = ids.make("s", 0, context.dice)
+        self._seq = 1
+        self._rests_until: Micros = 0
+
+    async def turn(self) -> Micros:
+        left = self._rests_until - self._clock.monotonic()
+        if left > 0:
+            return left
+        await self._store.record_statistics(self._writer, self._seq)
+        self._seq += 1
+        self._rests_until = self._clock.monotonic() + WRITE_INTERVAL
+        return WRITE_INTERVAL

@@ -1,0 +1,146 @@
+"""Lists of jobs, newest first.
+
+Fields with an index select the jobs. A text in the name, the kind of task and the type of schedule have none: of the
+jobs that the other fields select, a page compares a bounded number, and may have fewer items than it could.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Final
+
+from timeball.domain.job.job import JobState
+from timeball.ports.store.jobs import JobFilter, JobStatus
+from timeball.ports.store.paging import Page
+from timeball.stores.sql.dialect import Query
+from timeball.stores.sql.driver import Row, Tx
+from timeball.stores.sql.jobs.jobs import with_status
+from timeball.stores.sql.jobs.text_search import TEXT_IN_NAME, text_parameters
+from timeball.stores.sql.names import resolve
+from timeball.stores.sql.page_bytes import ids_that_fit
+from timeball.stores.sql.part import StorePart
+from timeball.stores.sql.rows.jobs import WORKFLOW_TAG, read_jobs
+from timeball.stores.sql.rows.values import plain
+from timeball.stores.sql.statements import query
+
+JOBS_BY_ID = query("jobs_by_id")
+
+NEWEST: Final = "\U0010ffff"
+"""Sorts after every id."""
+MAX_NAMES_COMPARED: Final = 10_000
+"""Maximum number of jobs whose names one page compares with a text."""
+MAX_SPECS_COMPARED: Final = 2_000
+"""Maximum number of jobs whose specs one page looks into."""
+_NO_RUNS = "NOT EXISTS (SELECT 1 FROM runs r WHERE r.job_id = j.id)"
+_ACTIVE = resolve("j.state = {job.active}")
+_STATUSES = ("scheduled", "paused", "completed", "cancelled")
+_KIND: Final = (
+    "COALESCE({text_of j.spec: task.kind},"
+    " (SELECT {text_of t.spec: kind} FROM tasks t WHERE t.tenant = j.tenant AND t.id = j.task_id))"
+)
+_COMPARED: Final = {
+    "text": TEXT_IN_NAME,
+    "kind": f"{_KIND} = :kind",
+    "schedule_type": "COALESCE({text_of j.spec: schedule.type}, 'immediate') = :schedule_type",
+}
+"""The conditions of fields without an index."""
+
+
+class JobLists(StorePart):
+    async def list_jobs(
+        self, where: JobFilter, cursor: str | None, limit: int, *, may_lag: bool = False
+    ) -> Page[JobStatus]:
+        compared = tuple(field for field in _COMPARED if getattr(where, field) is not None)
+        wanted = where.status or frozenset(_STATUSES)
+        parameters: dict[str, Any] = {"tenant": where.tenant, "before": cursor or NEWEST, "most": limit + 1}
+        for field in ("name", "tag", "user_id", "task_id"):
+            if (value := getattr(where, field)) is not None:
+                parameters[field] = plain(value)
+        if where.workflows:
+            parameters["tag"] = WORKFLOW_TAG
+        queries = _listings(wanted & frozenset(_STATUSES), frozenset(parameters))
+        if compared:
+            queries = tuple(_searching(each, compared) for each in queries)
+            parameters |= _compared_with(where, limit)
+
+        async def work(tx: Tx) -> Page[JobStatus]:
+            rows: list[Row] = []
+            for each in queries:
+                rows += await tx.fetch(each, **parameters)
+            found, last = _matching(rows, parameters["most"]) if compared else (rows, None)
+            newest_first = sorted(((job_id, size) for job_id, size in found), reverse=True)
+            ids = ids_that_fit(newest_first, limit)
+            jobs = await read_jobs(tx, await tx.fetch(JOBS_BY_ID, b=ids)) if ids else []
+            jobs.sort(key=lambda job: job.id, reverse=True)
+            return Page(await with_status(tx, jobs), ids[-1] if len(found) > len(ids) > 0 else last)
+
+        return await self._db.read(work, slow=True, may_lag=may_lag)
+
+
+def _compared_with(where: JobFilter, limit: int) -> dict[str, Any]:
+    """Return the parameters of a search, among them how many jobs it compares."""
+    reads_specs = where.kind is not None or where.schedule_type is not None
+    found: dict[str, Any] = {"most": MAX_SPECS_COMPARED if reads_specs else MAX_NAMES_COMPARED, "page": limit + 1}
+    if where.text is not None:
+        found |= text_parameters(where.text)
+    if where.kind is not None:
+        found["kind"] = plain(where.kind)
+    if where.schedule_type is not None:
+        found["schedule_type"] = plain(where.schedule_type)
+    return found
+
+
+def _matching(rows: list[Row], most: int) -> tuple[list[Row], str | None]:
+    """Return the jobs that match, and the job after which others may follow that were not compared; None if all
+    were."""
+    found = [(job_id, size) for job_id, size, is_match in rows if is_match]
+    unfinished = [job_id for job_id, compared, is_match in rows if not is_match and compared >= most]
+    if not unfinished:
+        return found, None
+    last = max(unfinished)
+    return [(job_id, size) for job_id, size in found if job_id >= last], last
+
+
+@lru_cache(maxsize=1024)
+def _searching(listing: Query, compared: tuple[str, ...]) -> Query:
+    matches = " AND ".join(_COMPARED[field] for field in compared)
+    return query("search_jobs", listing=listing.text.rstrip(";"), matches=matches)
+
+
+@lru_cache(maxsize=1024)
+def _listings(wanted: frozenset[str], given: frozenset[str]) -> tuple[Query, ...]:
+    """Return the statements that list the jobs of these statuses; their rows are merged. An index serves each of
+    them."""
+    narrow = ["j.tenant = :tenant", "j.id < :before"]
+    narrow += [f"j.{field} = :{field} AND j.{field} <> ''" for field in ("name", "user_id") if field in given]
+    if "task_id" in given:
+        narrow.append("j.task_id = :task_id")
+    tagged = "EXISTS (SELECT 1 FROM job_tags t WHERE t.job_id = j.id AND t.tag = :tag)"
+    name = "list_jobs"
+    if "tag" in given:
+        if given & {"name", "user_id", "task_id"}:
+            narrow.append(tagged)
+        else:
+            name = "list_jobs_by_tag"
+
+    def listing(*conditions: str) -> Query:
+        return query(name, where=" AND ".join([*narrow, *conditions]))
+
+    if wanted == frozenset(_STATUSES):
+        return (listing(),)
+    queries = [
+        listing(resolve(f"j.state = {{job.{state}}} AND j.state <> {{job.active}}"))
+        for state in (JobState.PAUSED, JobState.CANCELLED)
+        if state.value in wanted
+    ]
+    if wanted >= {"scheduled", "completed"}:
+        queries.append(listing(_ACTIVE))
+    elif "scheduled" in wanted:
+        queries.append(listing(f"{_ACTIVE} AND j.next_fire_at IS NOT NULL"))
+        alive = [*narrow, *([tagged] if "tag" in given else []), f"{_ACTIVE} AND j.next_fire_at IS NULL"]
+        queries.append(query("list_jobs_with_runs", where=" AND ".join(alive)))
+        queries.append(query("list_idle_followers", where=" AND ".join([*alive, _NO_RUNS])))
+    elif "completed" in wanted:
+        ended = f"{_NO_RUNS} AND NOT EXISTS (SELECT 1 FROM follows f WHERE f.follower = j.id)"
+        queries.append(listing(f"{_ACTIVE} AND j.next_fire_at IS NULL AND {ended}"))
+    return tuple(queries)

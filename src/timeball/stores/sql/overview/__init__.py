@@ -1,0 +1,1 @@
+"""The overview in SQL: statistics, the present, attention, lanes of the timeline."""

@@ -1,0 +1,133 @@
+"""Facts about what needs attention: dead letters, failing jobs, runs that wait, lost workers, paused jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import groupby
+from operator import itemgetter
+from typing import Final
+
+from timeball.domain.diagnosis.worker_match import WorkerOffer
+from timeball.domain.instant import DAY, HOUR, Micros
+from timeball.domain.overview.attention import (
+    MAX_PER_KIND,
+    AttentionFacts,
+    LostWorker,
+    PausedJob,
+    Trouble,
+    profiles_without_worker,
+)
+from timeball.domain.run.ledger import TOLERANCE
+from timeball.domain.run.lifecycle import LEASE
+from timeball.domain.run.status import GAVE_UP, RAN, Status
+from timeball.domain.workflow.definition import WOVEN
+from timeball.stores.sql.day_ranges import day_range
+from timeball.stores.sql.driver import Row, Tx
+from timeball.stores.sql.part import StorePart
+from timeball.stores.sql.runs.workers import alive
+from timeball.stores.sql.statements import literals, query
+
+DEAD_OF_JOBS = query("dead_of_jobs")
+NEWEST_FAILURES = tuple(query("newest_failures", failed=literals([status])) for status in GAVE_UP)
+LAST_ENDS = query("last_ends")
+OVERDUE_RUNS = query("overdue_runs")
+RUNS_OF_PROFILES = query("runs_of_profiles")
+KINDS_OF_RUNS = query("kinds_of_runs")
+LOST_WORKERS = query("lost_workers")
+PAUSED_JOBS = query("paused_jobs")
+
+MAX_LETTERS: Final = 1_000
+"""Maximum number of dead letters that are looked at."""
+MAX_FAILURES: Final = 200
+"""Maximum number of failed runs, newest first, whose jobs may be failing."""
+MAX_FAILING_JOBS: Final = 20
+"""Maximum number of these jobs whose last runs are read."""
+MAX_LAST_ENDS: Final = 20
+MAX_OVERDUE: Final = 1_000
+MAX_LOST_WORKERS: Final = 50
+MAX_PROFILES: Final = 200
+MAX_RUNS_OF_PROFILE: Final = 100
+FAILURE_AGE: Final = DAY
+"""A job counts as failing if it failed within this time."""
+LOSS_AGE: Final = HOUR
+"""How long a lost worker needs attention."""
+
+
+class AttentionReads(StorePart):
+    async def attention_facts(self, tenant: str) -> AttentionFacts:
+        async def work(tx: Tx) -> AttentionFacts:
+            now = self._db.now()
+            dead = await tx.fetch(DEAD_OF_JOBS, tenant=tenant, most=MAX_LETTERS, jobs=MAX_PER_KIND)
+            failing = await _failing(tx, tenant, now)
+            waiting, workers = await _waiting(tx, tenant, now)
+            lost = await tx.fetch(LOST_WORKERS, since=now - LOSS_AGE, lease=LEASE, most=MAX_LOST_WORKERS)
+            paused = await tx.fetch(PAUSED_JOBS, tenant=tenant, most=MAX_PER_KIND)
+            return AttentionFacts(
+                now=now,
+                dead=[
+                    Trouble(job_id=job_id, job_name=name, count=letters, run_id=newest, since=since)
+                    for job_id, name, letters, newest, since in dead
+                ],
+                failing=failing,
+                waiting=waiting,
+                lost=[LostWorker(name, seen_at) for name, seen_at in lost],
+                paused=[
+                    PausedJob(job_id=job_id, job_name=name, reason=reason, since=since, until=until)
+                    for job_id, name, reason, since, until in paused
+                ],
+                workers=workers,
+            )
+
+        return await self._db.read(work, slow=True, may_lag=True)
+
+
+async def _failing(tx: Tx, tenant: str, now: Micros) -> list[Trouble]:
+    """Return the jobs of the newest failures whose last runs gave up."""
+    since = now - FAILURE_AGE
+    failed: dict[str, Micros] = {}
+    for each in NEWEST_FAILURES:
+        made = day_range(now, fires_from=since)._asdict()
+        for job_id, at in await tx.fetch(each, tenant=tenant, since=since, most=MAX_FAILURES, **made):
+            failed[job_id] = max(at, failed.get(job_id, 0))
+    newest = sorted(failed, key=lambda job_id: (-failed[job_id], job_id))[:MAX_FAILING_JOBS]
+    made = day_range(now, fires_from=since - DAY)._asdict()
+    ends = await tx.fetch(LAST_ENDS, b=newest, most=MAX_LAST_ENDS, **made) if newest else []
+    return [
+        trouble
+        for _, rows in groupby(ends, key=itemgetter(0))
+        if (trouble := _failures_in_a_row(list(rows))) is not None
+    ]
+
+
+def _failures_in_a_row(newest_first: Iterable[Row]) -> Trouble | None:
+    found: Trouble | None = None
+    for job_id, name, run_id, status, finished_at in newest_first:
+        if Status(status) not in RAN:
+            continue
+        if Status(status) not in GAVE_UP:
+            break
+        count, newest = (1, run_id) if found is None else (found.count + 1, found.run_id)
+        found = Trouble(job_id=job_id, job_name=name, count=count, run_id=newest, since=finished_at)
+    return found
+
+
+async def _waiting(tx: Tx, tenant: str, now: Micros) -> tuple[list[Trouble], list[WorkerOffer]]:
+    """Return runs that wait for a worker, and the workers; without the workers if nothing waits."""
+    before = now - TOLERANCE
+    rows = await tx.fetch(OVERDUE_RUNS, tenant=tenant, before=before, most=MAX_OVERDUE)
+    profiles = [profile for (profile,) in await tx.fetch(KINDS_OF_RUNS, most=MAX_PROFILES) if profile != WOVEN]
+    if not rows and not profiles:
+        return [], []
+    workers = [
+        WorkerOffer(name=worker.name, idle=worker.offer, left=worker.offer, functions=frozenset(worker.tasks))
+        for worker in await alive(tx)
+    ]
+    if without := profiles_without_worker(profiles, workers):
+        rows += await tx.fetch(RUNS_OF_PROFILES, b=without, tenant=tenant, before=before, most=MAX_RUNS_OF_PROFILE)
+    found: dict[tuple[str, str | None], Trouble] = {}
+    for job_id, name, profile, count, run_id, since in rows:
+        if profile != WOVEN:
+            found[job_id, profile] = Trouble(
+                job_id=job_id, job_name=name, count=count, run_id=run_id, since=since, profile=profile
+            )
+    return list(found.values()), workers

@@ -1,0 +1,83 @@
+"""What is alive now: counts of runs, jobs and workers, and the next fires."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from timeball.domain.dispatch.placement import PLAIN, need_of
+from timeball.domain.workflow.definition import WOVEN
+from timeball.ports.store.overview import MAX_COUNTED, Present, Upcoming
+from timeball.stores.sql.driver import Row, Tx
+from timeball.stores.sql.names import resolve
+from timeball.stores.sql.part import StorePart
+from timeball.stores.sql.statements import query
+
+_STATES: Final = ("ready", "blocked")
+_NOT_DUE: Final = "w.due > {now}"
+READY_RUNS = query(
+    "waiting_runs",
+    waiting=resolve("{state.ready}"),
+    not_due=f"{_NOT_DUE} OR (w.attempt = 0 AND w.eligible_at > {{now}})",
+)
+BLOCKED_RUNS = query("waiting_runs", waiting=resolve("{state.blocked}"), not_due=_NOT_DUE)
+UPCOMING_RUNS = tuple(query("upcoming_runs", waiting=resolve(f"{{state.{state}}}")) for state in _STATES)
+RUNNING_RUNS = query("running_runs")
+COUNTED_PRESENT = query("counted_present")
+LEASED_SLOTS = query("leased_slots")
+UPCOMING_JOBS = query("upcoming_jobs")
+
+
+class PresentReads(StorePart):
+    async def present(self, tenant: str) -> Present:
+        async def work(tx: Tx) -> Present:
+            limits = {"tenant": tenant, "most": MAX_COUNTED}
+            ((ready, not_due, retrying, oldest),) = await tx.fetch(READY_RUNS, **limits)
+            ((blocked, not_due_blocked, _, _),) = await tx.fetch(BLOCKED_RUNS, **limits)
+            running = await tx.fetch(RUNNING_RUNS, **limits)
+            ((dead, firing, following, paused),) = await tx.fetch(COUNTED_PRESENT, **limits)
+            ((workers, slots),) = await tx.fetch(LEASED_SLOTS)
+            counts = [ready, blocked, sum(count for _, _, count, _ in running), dead, firing, following, paused]
+            return Present(
+                now=self._db.now(),
+                scheduled=int((not_due or 0) + (not_due_blocked or 0)),
+                blocked=blocked - int(not_due_blocked or 0),
+                queued=ready - int(not_due or 0) - int(retrying or 0),
+                running=int(sum(own for _, _, _, own in running)),
+                retrying=int(retrying or 0),
+                oldest_queued_at=oldest,
+                dead_letters=dead,
+                jobs=min(firing + following, MAX_COUNTED),
+                paused_jobs=paused,
+                capped=max(counts) >= MAX_COUNTED,
+                workers=workers,
+                slots=int(slots),
+                busy=sum(map(_slots, running)),
+            )
+
+        return await self._db.read(work, slow=True, may_lag=True)
+
+    async def upcoming(self, tenant: str, limit: int) -> list[Upcoming]:
+        async def work(tx: Tx) -> list[Upcoming]:
+            found: dict[str, Upcoming] = {}
+            for each in UPCOMING_RUNS:
+                for job_id, name, fire_time in await tx.fetch(each, tenant=tenant, most=limit):
+                    _keep_first(found, Upcoming(job_id, name, fire_time))
+            for job_id, name, fire_time, has_calendar in await tx.fetch(UPCOMING_JOBS, tenant=tenant, most=limit):
+                _keep_first(found, Upcoming(job_id, name, fire_time, bool(has_calendar)))
+            return sorted(found.values(), key=lambda each: (each.fire_time, each.job_id))[:limit]
+
+        return await self._db.read(work, slow=True, may_lag=True)
+
+
+def _keep_first(found: dict[str, Upcoming], each: Upcoming) -> None:
+    known = found.get(each.job_id)
+    if known is None or each.fire_time < known.fire_time:
+        found[each.job_id] = each
+
+
+def _slots(row: Row) -> int:
+    """Return the slots that the runs of one profile take."""
+    profile, is_workflow, count, _ = row
+    if is_workflow:
+        return 0
+    return int(count) * (PLAIN if profile is None or profile == WOVEN else need_of(profile)).slots

@@ -1,0 +1,114 @@
+"""Statistics of the last day: how runs ended, in stretches of time, added up by all servers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from typing import Final
+
+import msgspec
+
+from timeball.domain.instant import MILLISECOND, Micros
+from timeball.domain.overview import tally
+from timeball.domain.overview.tally import FINE_WIDTH, WIDTH_LIFE, WIDTHS, RunTally
+from timeball.domain.run.status import Status
+from timeball.ports.store.maintenance import Lead
+from timeball.stores.sql.driver import Row, Tx
+from timeball.stores.sql.ends import EndBatch, RunTallies
+from timeball.stores.sql.maintenance.maintenance import check
+from timeball.stores.sql.part import StorePart
+from timeball.stores.sql.rows.unreadable import unread
+from timeball.stores.sql.statements import many, query
+
+COUNT_SUCCESSES = many(query("count_successes"))
+BEGIN_BATCH = query("begin_batch")
+LOCK_STATS = query("lock_stats", empty="'{}'")
+WRITE_STATS = query("write_stats")
+STATS_OF_TENANT = many(query("stats_of_tenant"))
+FORGET_STATS = query("forget_stats")
+FORGET_WRITERS = query("forget_writers")
+
+MAX_COUNTED_TOGETHER: Final = 5_000
+"""Maximum number of runs that one statement counts."""
+MAX_FORGOTTEN: Final = 500
+"""Maximum number of stretches of time that one step deletes."""
+
+_Key = tuple[str, Micros, Micros]
+_decode = msgspec.json.Decoder(RunTally).decode
+_encode = msgspec.json.Encoder().encode
+
+
+class Statistics(StorePart):
+    async def record_statistics(self, writer: str, seq: int) -> int:
+        batch = self._db.end_counter.batch(writer, seq)
+        tallies = await self._resolved(batch)
+        if not tallies:
+            return 0
+        rows = _rows(tallies)
+
+        async def work(tx: Tx) -> int:
+            if not await tx.fetch(BEGIN_BATCH, writer=writer, seq=seq):
+                return 0  # the answer to an earlier call was lost
+            for tenant, width, at, text in await tx.fetch(LOCK_STATS, b=sorted(rows)):
+                rows[tenant, width, at].add(_read(tenant, text))
+            await tx.execute(WRITE_STATS, b=[(*key, _encode(each).decode()) for key, each in sorted(rows.items())])
+            return len(rows)
+
+        return await self._db.write(work, once=True)
+
+    async def _resolved(self, batch: EndBatch) -> RunTallies:
+        """Return the tallies of a batch, with its plain successes, which are looked up now."""
+        tallies = {key: deepcopy(each) for key, each in batch.tallies.items()}
+
+        async def work(tx: Tx) -> None:
+            for start in range(0, len(batch.succeeded), MAX_COUNTED_TOGETHER):
+                some = batch.succeeded[start : start + MAX_COUNTED_TOGETHER]
+                _count(tallies, await tx.fetch(COUNT_SUCCESSES, b=some, width=FINE_WIDTH))
+
+        if batch.succeeded:
+            await self._db.read(work)
+        return tallies
+
+    async def statistics(self, tenant: str, width: Micros, since: Micros, until: Micros) -> dict[Micros, RunTally]:
+        async def work(tx: Tx) -> dict[Micros, RunTally]:
+            rows = await tx.fetch(STATS_OF_TENANT, tenant=tenant, width=width, since=since, until=until)
+            return {at: _read(tenant, text) for at, text in rows}
+
+        return await self._db.read(work, slow=True, may_lag=True)
+
+    async def forget_statistics(self, lead: Lead) -> int:
+        async def work(tx: Tx) -> int:
+            await check(tx, lead)
+            gone = 0
+            for width, life in WIDTH_LIFE.items():
+                gone += len(await tx.fetch(FORGET_STATS, width=width, before=now - life, most=MAX_FORGOTTEN))
+            await tx.execute(FORGET_WRITERS, before=now - max(WIDTH_LIFE.values()))
+            return gone
+
+        now = self._db.now()
+        return await self._db.write(work)
+
+
+def _count(tallies: RunTallies, rows: Sequence[Row]) -> None:
+    for tenant, place, late, runs in rows:
+        found = tallies.setdefault((tenant, place * FINE_WIDTH), RunTally())
+        found.count(Status.SUCCEEDED.value, runs)
+        if late is not None:
+            found.count_late(tally.bucket_of(late * MILLISECOND), runs)
+
+
+def _rows(tallies: RunTallies) -> dict[_Key, RunTally]:
+    """Add up the tallies for each width that is stored."""
+    rows: dict[_Key, RunTally] = {}
+    for (tenant, at), each in tallies.items():
+        for width in WIDTHS:
+            rows.setdefault((tenant, width, at // width * width), RunTally()).add(each)
+    return rows
+
+
+def _read(tenant: str, text: str) -> RunTally:
+    try:
+        return _decode(text)
+    except msgspec.MsgspecError as error:
+        unread(tenant, error)
+        return RunTally()

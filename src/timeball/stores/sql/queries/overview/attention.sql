@@ -1,0 +1,60 @@
+-- What needs attention. Each statement reads a bounded number of rows.
+
+-- name: dead_of_jobs
+-- The jobs with the most dead letters, among :most dead letters: how many, the newest, and when the first one died.
+SELECT d.job_id, j.name, d.letters, d.newest, d.since FROM (
+  SELECT h.job_id, COUNT(*) AS letters, MAX(h.id) AS newest, MIN(h.finished_at) AS since FROM (
+    SELECT h.id, h.job_id, h.finished_at FROM history h
+    WHERE h.tenant = :tenant AND h.status = {status.dead} AND h.retried_as IS NULL AND h.discarded_at IS NULL LIMIT :most
+  ) AS h GROUP BY h.job_id ORDER BY letters DESC, h.job_id LIMIT :jobs
+) AS d JOIN jobs j ON j.id = d.job_id;
+
+-- name: newest_failures
+-- The jobs of the newest runs that gave up with a status.
+SELECT h.job_id, MAX(h.fire_time) FROM (
+  SELECT h.job_id, h.fire_time FROM history h
+  WHERE h.tenant = :tenant AND h.status = {failed} AND h.status <> {status.succeeded} AND h.fire_time >= :since
+    AND {days h.id >= :made_from AND h.id < :made_until}
+  ORDER BY h.fire_time DESC, h.id DESC LIMIT :most
+) AS h GROUP BY h.job_id;
+
+-- name: last_ends
+-- The newest finished runs of active jobs.
+SELECT r.job_id, j.name, r.id, r.status, r.finished_at FROM {batch b: id text} JOIN jobs j ON j.id = b.id {firsts history r} (
+  SELECT {of_firsts} FROM history r WHERE r.job_id = b.id AND {days r.id >= :made_from AND r.id < :made_until}
+  ORDER BY r.fire_time DESC, r.id DESC LIMIT :most
+) {firsts_end} WHERE j.state <> {job.cancelled} ORDER BY r.job_id, r.fire_time DESC, r.id DESC;
+
+-- name: overdue_runs
+-- Runs that could have been claimed before an instant, among the first :most that are due, by job and by what they ask
+-- of a worker.
+SELECT w.job_id, j.name, w.profile, COUNT(*), MIN(w.id), MIN(w.eligible_at) FROM (
+  SELECT r.id, r.job_id, r.profile, r.attempt, r.eligible_at FROM runs r
+  WHERE r.tenant = :tenant AND r.state = {state.ready} AND r.state <> {state.running} AND r.fire_time < :before
+  ORDER BY r.fire_time, r.id LIMIT :most
+) AS w JOIN jobs j ON j.id = w.job_id WHERE w.attempt = 0 AND w.eligible_at < :before
+GROUP BY w.job_id, j.name, w.profile;
+
+-- name: runs_of_profiles
+-- Runs that could have been claimed before an instant and ask for something of a worker.
+SELECT r.job_id, j.name, r.profile, COUNT(*), MIN(r.id), MIN(r.eligible_at) FROM {batch b: profile text} {firsts runs r} (
+  SELECT {of_firsts} FROM runs r WHERE r.state = {state.ready} AND r.profile = b.profile AND r.eligible_at < :before
+  ORDER BY r.eligible_at LIMIT :most
+) {firsts_end} JOIN jobs j ON j.id = r.job_id WHERE r.tenant = :tenant AND r.attempt = 0
+GROUP BY r.job_id, j.name, r.profile;
+
+-- name: lost_workers
+-- The last :most sessions whose lease ran out, without workers of a name that is back. A worker that says goodbye ends
+-- its lease before it runs out.
+SELECT l.name, l.seen_at FROM (
+  SELECT w.name, w.seen_at, w.lease_until FROM workers w
+  WHERE w.lapsed = {lease.lapsed} AND w.lease_until > :since AND w.lease_until - w.seen_at >= :lease
+  ORDER BY w.lease_until DESC LIMIT :most
+) AS l WHERE NOT EXISTS (
+  SELECT 1 FROM workers w WHERE w.name = l.name AND w.lapsed = {lease.held} AND w.lease_until > {now}
+) ORDER BY l.lease_until DESC;
+
+-- name: paused_jobs
+-- Paused jobs, newest first.
+SELECT j.id, j.name, j.pause_reason, j.updated_at, j.paused_until FROM jobs j
+WHERE j.tenant = :tenant AND j.state = {job.paused} AND j.state <> {job.active} ORDER BY j.id DESC LIMIT :most;

@@ -1,0 +1,97 @@
+-- The lanes of the timeline: jobs, their runs in a range of time, and counts of them.
+
+-- name: sampled_finished
+-- The newest finished runs of a tenant in each of several ranges.
+SELECT b.place, {shown_as_lane} FROM {batch b: place bigint, since bigint, until bigint} {firsts history r} (
+  SELECT {of_firsts} FROM history r
+  WHERE r.tenant = :tenant AND r.fire_time >= b.since AND r.fire_time < b.until
+    AND {days r.id >= :made_from AND r.id < :made_until}
+  ORDER BY r.fire_time DESC, r.id DESC LIMIT :most
+) {firsts_end};
+
+-- name: live_of_tenant
+-- Live runs of a tenant in a state: the jobs of the first :most of them, and their first and last fire.
+SELECT r.job_id, MIN(r.fire_time), MAX(r.fire_time) FROM (
+  SELECT r.job_id, r.fire_time FROM runs r WHERE r.tenant = :tenant AND {found_by} LIMIT :most
+) AS r GROUP BY r.job_id;
+
+-- name: firing_next
+-- The jobs of a tenant that fire next, among the first :looked_at of them.
+SELECT j.id FROM (
+  SELECT j.id, j.name, j.next_fire_at FROM jobs j
+  WHERE j.tenant = :tenant AND j.state = {job.active} AND j.next_fire_at IS NOT NULL
+  ORDER BY j.next_fire_at, j.id LIMIT :looked_at
+) AS j WHERE {where} ORDER BY j.next_fire_at, j.id LIMIT :most;
+
+-- name: newest_with_tag
+-- The newest jobs of a tenant with a tag.
+SELECT j.id FROM job_tags t CROSS JOIN jobs j
+WHERE t.tag = :tag AND j.id = t.job_id AND j.tenant = :tenant ORDER BY t.job_id DESC LIMIT :most;
+
+-- name: lane_jobs
+-- Jobs of a tenant among given ids.
+SELECT j.id, j.name, j.state, j.next_fire_at, {size j.spec}, EXISTS (SELECT 1 FROM follows f WHERE f.follower = j.id)
+FROM {batch b: id text} JOIN jobs j ON j.id = b.id
+WHERE j.tenant = :tenant AND {where};
+
+-- name: tags_of_jobs
+-- The tags of jobs.
+SELECT t.job_id, t.tag FROM {batch b: id text} JOIN job_tags t ON t.job_id = b.id WHERE t.tag <> '' ORDER BY t.job_id, t.tag;
+
+-- name: newest_fires
+-- The newest fire of each job in a range that has a run.
+SELECT b.id, r.fire_time FROM {batch b: id text} {firsts history r} (
+  SELECT {of_firsts} FROM history r
+  WHERE r.job_id = b.id AND r.fire_time >= :since AND {days r.id >= :made_from AND r.id < :made_until}
+  ORDER BY r.fire_time DESC, r.id DESC LIMIT 1
+) {firsts_end};
+
+-- name: finished_of_lanes
+-- The newest finished runs of each job in a range.
+SELECT {shown_as_lane} FROM {batch b: id text} {firsts history r} (
+  SELECT {of_firsts} FROM history r
+  WHERE r.job_id = b.id AND r.fire_time >= :since AND r.fire_time < :until
+    AND {days r.id >= :made_from AND r.id < :made_until}
+  ORDER BY r.fire_time DESC, r.id DESC LIMIT :most
+) {firsts_end};
+
+-- name: spans_of_lanes
+-- Spans of fires of each job that began before a range and reach into it.
+SELECT {shown_as_lane} FROM {batch b: id text} {firsts history r} (
+  SELECT {of_firsts} FROM history r
+  WHERE r.job_id = b.id AND r.fires > 1 AND r.fire_until >= :since AND {length} AND r.fire_time < :since
+    AND r.fire_time >= :begins AND {days r.id >= :made_from AND r.id < :made_until}
+  ORDER BY r.fire_time DESC, r.id DESC LIMIT :most
+) {firsts_end};
+
+-- name: live_of_lanes
+-- The newest live runs of each job that fire before an instant.
+SELECT r.id, r.job_id, r.fire_time, r.origin, r.state, r.attempt, COALESCE(r.due_at, r.fire_time), r.eligible_at, r.started_at
+FROM {batch b: id text} {firsts runs r} (
+  SELECT {of_firsts} FROM runs r WHERE r.job_id = b.id AND r.fire_time < :until
+  ORDER BY r.fire_time DESC, r.id DESC LIMIT :most
+) {firsts_end};
+
+-- name: counted_of_lanes
+-- The number of finished runs of jobs in ranges, at most :most of each.
+SELECT b.id, b.place, (SELECT COUNT(*) FROM (
+  SELECT 1 FROM history r WHERE r.job_id = b.id AND r.fire_time >= b.since AND r.fire_time < b.until
+    AND {days r.id >= :made_from AND r.id < :made_until} LIMIT :most
+) AS counted) FROM {batch b: id text, place bigint, since bigint, until bigint};
+
+-- name: failed_of_lanes
+-- The number of runs of jobs in ranges that ended with a status other than success, at most :most of each.
+SELECT b.id, b.place, (SELECT COUNT(*) FROM (
+  SELECT 1 FROM history r WHERE r.job_id = b.id AND r.status = {failed} AND r.status <> {status.succeeded}
+    AND r.fire_time >= b.since AND r.fire_time < b.until AND {days r.id >= :made_from AND r.id < :made_until} LIMIT :most
+) AS counted) FROM {batch b: id text, place bigint, since bigint, until bigint};
+
+-- name: notable_of_lanes
+-- The fires of jobs in ranges that were not simply on time and did not give up, by status and verdict: of each range
+-- the first :most.
+SELECT b.id, b.place, r.status, r.verdict, SUM(r.fires), COUNT(*)
+FROM {batch b: id text, place bigint, since bigint, until bigint} {firsts history r} (
+  SELECT {of_firsts} FROM history r WHERE r.job_id = b.id AND r.fire_time >= b.since AND r.fire_time < b.until
+    AND (r.verdict <> {verdict.on_time} OR r.origin <> {origin.schedule})
+    AND {days r.id >= :made_from AND r.id < :made_until} LIMIT :most
+) {firsts_end} WHERE r.status NOT IN ({gave_up}) GROUP BY b.id, b.place, r.status, r.verdict;

@@ -1,0 +1,53 @@
+-- What is alive now. Every count ends at :most.
+
+-- name: waiting_runs
+-- The waiting runs of a tenant in a state, by how they are shown (see `run_filters`): all, not due, and waiting for
+-- another attempt; and since when the first of the others waits. Those that are due come first.
+SELECT COUNT(*),
+  SUM(CASE WHEN {not_due} THEN 1 ELSE 0 END),
+  SUM(CASE WHEN w.attempt > 0 AND w.due <= {now} THEN 1 ELSE 0 END),
+  MIN(CASE WHEN w.attempt = 0 AND w.due <= {now} AND w.eligible_at <= {now} THEN w.eligible_at END)
+FROM (
+  SELECT COALESCE(r.due_at, r.fire_time) AS due, r.attempt, r.eligible_at FROM runs r
+  WHERE r.tenant = :tenant AND r.state = {waiting} AND r.state <> {state.running}
+  ORDER BY r.fire_time, r.id LIMIT :most
+) AS w;
+
+-- name: running_runs
+-- The running attempts of all tenants, by placement profile; of workflows, whose runs need no slot; and those of one
+-- tenant.
+SELECT r.profile, r.session = {session.weaver}, COUNT(*), SUM(CASE WHEN r.tenant = :tenant THEN 1 ELSE 0 END) FROM (
+  SELECT r.profile, r.session, r.tenant FROM runs r WHERE r.state = {state.running} AND r.session > '' LIMIT :most
+) AS r GROUP BY r.profile, r.session = {session.weaver};
+
+-- name: counted_present
+-- Dead letters, jobs that will fire, jobs that follow others and have no fire, and paused jobs.
+SELECT
+  (SELECT COUNT(*) FROM (SELECT 1 FROM history h
+    WHERE h.tenant = :tenant AND h.status = {status.dead} AND h.retried_as IS NULL AND h.discarded_at IS NULL LIMIT :most
+  ) AS dead),
+  (SELECT COUNT(*) FROM (SELECT 1 FROM jobs j
+    WHERE j.tenant = :tenant AND j.state = {job.active} AND j.next_fire_at IS NOT NULL LIMIT :most
+  ) AS firing),
+  (SELECT COUNT(*) FROM (SELECT 1 FROM follows f CROSS JOIN jobs j
+    WHERE j.id = f.follower AND j.tenant = :tenant AND j.state = {job.active} AND j.next_fire_at IS NULL LIMIT :most
+  ) AS following),
+  (SELECT COUNT(*) FROM (SELECT 1 FROM jobs j
+    WHERE j.tenant = :tenant AND j.state = {job.paused} AND j.state <> {job.active} LIMIT :most
+  ) AS paused);
+
+-- name: leased_slots
+-- The number of workers with a lease, and of their slots.
+SELECT COUNT(*), COALESCE(SUM(w.slots), 0) FROM workers w WHERE w.lapsed = {lease.held} AND w.lease_until > {now};
+
+-- name: upcoming_runs
+-- The next runs of a tenant in a state that wait for their fire.
+SELECT r.job_id, j.name, r.fire_time FROM runs r JOIN jobs j ON j.id = r.job_id
+WHERE r.tenant = :tenant AND r.state = {waiting} AND r.state <> {state.running} AND r.fire_time > {now}
+  AND r.origin IN ({origin.schedule}, {origin.catch_up})
+ORDER BY r.fire_time, r.id LIMIT :most;
+
+-- name: upcoming_jobs
+-- The jobs of a tenant that fire next, by their schedules, and whether they have a calendar.
+SELECT j.id, j.name, j.next_fire_at, EXISTS (SELECT 1 FROM job_calendars c WHERE c.job_id = j.id) FROM jobs j
+WHERE j.tenant = :tenant AND j.state = {job.active} AND j.next_fire_at IS NOT NULL ORDER BY j.next_fire_at, j.id LIMIT :most;

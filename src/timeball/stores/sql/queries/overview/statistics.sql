@@ -1,0 +1,50 @@
+-- Statistics of how runs ended, in stretches of time.
+
+-- name: count_successes
+-- Finished runs by tenant, stretch of time and lateness in milliseconds, with fewer digits the later they were.
+SELECT e.tenant, e.place, CASE
+    WHEN e.late < 100 THEN e.late
+    WHEN e.late < 1000 THEN e.late / 10 * 10
+    WHEN e.late < 10000 THEN e.late / 100 * 100
+    WHEN e.late < 100000 THEN e.late / 1000 * 1000
+    ELSE e.late / 10000 * 10000 END AS about, COUNT(*)
+FROM (
+  SELECT h.tenant, h.finished_at / :width AS place,
+    CASE WHEN h.origin <> {origin.backfill} THEN {greatest}(0, h.started_at - COALESCE(h.due_at, h.fire_time)) / 1000 END AS late
+  FROM {batch b: id text} {each_within history h: b.id}
+) AS e GROUP BY e.tenant, e.place, about;
+
+-- name: begin_batch
+-- Record the number of a batch, unless it or a later one was recorded before.
+INSERT INTO stats_writers (writer, seq, at) VALUES (:writer, :seq, {now})
+ON CONFLICT (writer) DO UPDATE SET seq = excluded.seq, at = excluded.at WHERE stats_writers.seq < excluded.seq
+RETURNING seq;
+
+-- name: lock_stats
+-- Lock and return stretches of time, and create those that are missing. The rows are in the order of their keys, which
+-- avoids deadlocks.
+INSERT INTO run_stats (tenant, width, at, tally)
+SELECT b.tenant, b.width, b.at, {empty} FROM {batch b: tenant text, width bigint, at bigint} WHERE true
+ON CONFLICT (tenant, width, at) DO UPDATE SET tally = run_stats.tally
+RETURNING tenant, width, at, tally;
+
+-- name: write_stats
+-- Write stretches of time. Their rows are locked.
+UPDATE run_stats SET tally = b.tally FROM {batch b: tenant text, width bigint, at bigint, tally text}
+WHERE run_stats.tenant = b.tenant AND run_stats.width = b.width AND run_stats.at = b.at;
+
+-- name: stats_of_tenant
+-- The stretches of time of a tenant in a range.
+SELECT s.at, s.tally FROM run_stats s
+WHERE s.tenant = :tenant AND s.width = :width AND s.at >= :since AND s.at < :until ORDER BY s.at;
+
+-- name: forget_stats
+-- Delete some stretches of time before an instant.
+DELETE FROM run_stats WHERE (tenant, width, at) IN (
+  SELECT s.tenant, s.width, s.at FROM run_stats s WHERE s.width = :width AND s.at < :before
+  ORDER BY s.at LIMIT :most
+) RETURNING at;
+
+-- name: forget_writers
+-- Delete the batch numbers of servers that have not written since an instant.
+DELETE FROM stats_writers WHERE at < :before;
