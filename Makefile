@@ -8,7 +8,7 @@ JOBS    ?= 7
 WITHOUT := -p no:schemathesis -p no:anyio  # pytest plugins that no test here uses, and that every process would import
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev up test parts test-parts constraints lint fmt reference docs bench compare sim chaos soak clean
+.PHONY: help install install-dev up test parts test-parts web web-check constraints lint fmt reference docs bench compare sim chaos soak clean
 
 # Tests start hundreds of processes, so Python may write compiled code, even if the environment forbids it.
 test test-parts bench compare sim chaos soak: export PYTHONDONTWRITEBYTECODE =
@@ -35,6 +35,12 @@ test-parts: install-dev ## Run the full suites against the parts; a failed test 
 	@$(PYTEST) $(ARGS); code=$$?; test $$code -eq 1 || exit $$code; \
 		echo "Tests failed, see above. Running the failed tests again:"; \
 		$(PYTEST) --last-failed --last-failed-no-failures none $(ARGS) && echo "The tests failed at first and passed in the second run."
+
+web: install-dev ## Build the web UI from web/ into src/timeball/web/static (needs Node 20.19 or newer, or gets one)
+	$(BIN)/python -m scripts.web build
+
+web-check: install-dev ## Check the web UI: lint, types, tests, and that the committed bundle is what the sources give
+	$(BIN)/python -m scripts.web check
 
 constraints: ## Pin the newest versions that pyproject.toml allows in constraints.txt, for every supported Python
 	$(PYTHON) -m venv build/uv && build/uv/bin/pip install --quiet --disable-pip-version-check uv

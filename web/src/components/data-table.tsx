@@ -1,0 +1,201 @@
+import { useVirtualizer } from '@tanstack/react-virtual'
+import { type ReactNode, type Ref, useEffect, useImperativeHandle, useRef, useState } from 'react'
+import { useShortcuts } from '@/lib/shortcuts'
+import { cx } from '@/ui/cx'
+
+export type Column<T> = {
+  id: string
+  header: ReactNode
+  cell: (row: T) => ReactNode
+  /** A track of CSS grid: `minmax(12rem, 2fr)`, `9rem`. */
+  width: string
+  /** The column is left out when the table is narrower than this. */
+  minTable?: number
+  align?: 'right'
+}
+
+export type TableHandle = { scrollToTop: () => void }
+
+const ROW_HEIGHT = 36
+const COMPACT_ROW_HEIGHT = 60
+const COMPACT_BELOW = 620
+
+/**
+ * A list of any length: only the rows in view are in the document. Rows have one height, so nothing moves while rows
+ * arrive. `j` and `k` move the mark, Enter opens. Below 620 px a row is what `compact` gives, in two lines.
+ */
+export function DataTable<T>({
+  rows,
+  columns,
+  rowKey,
+  compact,
+  onOpen,
+  onEnd,
+  label,
+  footer,
+  total,
+  ref,
+  onTopChange,
+  className,
+}: {
+  rows: readonly T[]
+  columns: readonly Column<T>[]
+  rowKey: (row: T) => string
+  compact: (row: T) => ReactNode
+  onOpen?: (row: T) => void
+  /** Called when the last rows come into view: load the next page. */
+  onEnd?: () => void
+  label: string
+  /** Below the last row: "Loading more", or the end. */
+  footer?: ReactNode
+  /** The number of rows if it is known, for screen readers. */
+  total?: number
+  ref?: Ref<TableHandle>
+  onTopChange?: (atTop: boolean) => void
+  className?: string
+}) {
+  const scroller = useRef<HTMLDivElement>(null)
+  const width = useWidth(scroller)
+  const [marked, setMarked] = useState<number | null>(null)
+  const isCompact = width > 0 && width < COMPACT_BELOW
+  const shown = columns.filter(column => column.minTable === undefined || width === 0 || width >= column.minTable)
+  const template = shown.map(column => column.width).join(' ')
+
+  const virtual = useVirtualizer({
+    count: rows.length,
+    getScrollElement: () => scroller.current,
+    estimateSize: () => (isCompact ? COMPACT_ROW_HEIGHT : ROW_HEIGHT),
+    overscan: 12,
+    getItemKey: index => {
+      const row = rows[index]
+      return row === undefined ? index : rowKey(row)
+    },
+  })
+  const height = isCompact ? COMPACT_ROW_HEIGHT : ROW_HEIGHT
+  const { measure } = virtual
+  useEffect(() => {
+    if (height > 0) measure()
+  }, [height, measure])
+
+  useImperativeHandle(ref, () => ({ scrollToTop: () => scroller.current?.scrollTo({ top: 0 }) }))
+
+  const items = virtual.getVirtualItems()
+  const last = items.at(-1)?.index ?? -1
+  const isAtEnd = rows.length > 0 && last >= rows.length - 20
+  useEffect(() => {
+    if (isAtEnd) onEnd?.()
+  }, [isAtEnd, onEnd])
+
+  const move = (step: number) => {
+    if (rows.length === 0) return
+    const next = Math.min(rows.length - 1, Math.max(0, (marked ?? -1 - Math.min(step, 0)) + step))
+    setMarked(next)
+    virtual.scrollToIndex(next)
+  }
+  const openMarked = () => {
+    const row = marked === null ? undefined : rows[marked]
+    if (row !== undefined) onOpen?.(row)
+  }
+  useShortcuts(`${label}: list`, [
+    { keys: 'j', label: 'Next row', run: () => move(1) },
+    { keys: 'k', label: 'Previous row', run: () => move(-1) },
+    ...(onOpen === undefined ? [] : [{ keys: 'Enter', label: 'Open the row', run: openMarked }]),
+  ])
+
+  return (
+    <div
+      ref={scroller}
+      role="table"
+      aria-label={label}
+      aria-rowcount={(total ?? rows.length) + 1}
+      tabIndex={0}
+      onScroll={event => onTopChange?.(event.currentTarget.scrollTop < 8)}
+      className={cx('print-flow relative min-h-0 flex-1 overflow-auto outline-offset-[-2px]', className)}
+    >
+      <div role="rowgroup" className={cx('sticky top-0 z-10 border-b bg-surface', isCompact && 'sr-only')}>
+        <div
+          role="row"
+          aria-rowindex={1}
+          style={{ gridTemplateColumns: template }}
+          className="grid h-8 items-center gap-x-4 px-4"
+        >
+          {shown.map(column => (
+            <div
+              key={column.id}
+              role="columnheader"
+              className={cx('label truncate', column.align === 'right' && 'text-right')}
+            >
+              {column.header}
+            </div>
+          ))}
+        </div>
+      </div>
+      <div role="rowgroup" style={{ height: virtual.getTotalSize() }} className="relative">
+        {items.map(item => {
+          const row = rows[item.index]
+          if (row === undefined) return null
+          return (
+            <div
+              key={item.key}
+              role="row"
+              aria-rowindex={item.index + 2}
+              aria-current={item.index === marked ? 'true' : undefined}
+              onClick={event => {
+                if (!isControl(event.target) && !hasSelection()) onOpen?.(row)
+              }}
+              style={{
+                transform: `translateY(${item.start}px)`,
+                height: item.size,
+                ...(isCompact ? {} : { gridTemplateColumns: template }),
+              }}
+              className={cx(
+                'absolute inset-x-0 top-0 border-line border-b px-4 text-sm hover:bg-hover',
+                onOpen !== undefined && 'cursor-pointer',
+                item.index === marked && 'bg-accent-soft shadow-[inset_2px_0_0_var(--accent)]',
+                isCompact ? 'flex flex-col justify-center' : 'grid items-center gap-x-4',
+              )}
+            >
+              {isCompact ? (
+                <div role="cell" className="min-w-0">
+                  {compact(row)}
+                </div>
+              ) : (
+                shown.map(column => (
+                  <div
+                    key={column.id}
+                    role="cell"
+                    className={cx('min-w-0 truncate', column.align === 'right' && 'text-right')}
+                  >
+                    {column.cell(row)}
+                  </div>
+                ))
+              )}
+            </div>
+          )
+        })}
+      </div>
+      {footer !== undefined && <div className="flex h-12 items-center justify-center text-ink-3 text-xs">{footer}</div>}
+    </div>
+  )
+}
+
+function isControl(target: EventTarget): boolean {
+  return target instanceof Element && target.closest('a, button, input, label, [role="menuitem"]') !== null
+}
+
+function hasSelection(): boolean {
+  return (window.getSelection()?.toString() ?? '') !== ''
+}
+
+/** The width of an element, as it changes. */
+export function useWidth(ref: { readonly current: HTMLElement | null }): number {
+  const [width, setWidth] = useState(0)
+  useEffect(() => {
+    const element = ref.current
+    if (element === null) return
+    const observer = new ResizeObserver(([entry]) => setWidth(Math.floor(entry?.contentRect.width ?? 0)))
+    observer.observe(element)
+    return () => observer.disconnect()
+  }, [ref])
+  return width
+}

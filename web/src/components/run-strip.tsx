@@ -1,0 +1,57 @@
+import { Link } from '@tanstack/react-router'
+import type { RecentRun } from '@/api/types'
+import { MARKS, markOf, TONE_FILL } from '@/lib/states'
+import { duration, instant } from '@/lib/time'
+import { cx } from '@/ui/cx'
+
+const MAX_RUNS = 20
+
+/**
+ * The last runs of a job as bars, the newest at the right: colour by verdict, height by duration. A failed run reaches
+ * down below the line, so that it is seen without colour.
+ */
+export function RunStrip({ runs, className }: { runs: readonly RecentRun[]; className?: string }) {
+  const shown = runs.slice(0, MAX_RUNS).toReversed()
+  const lengths = shown.map(lengthOf)
+  const longest = Math.max(1, ...lengths)
+  const failed = shown.filter(run => markOf(run) === 'failed').length
+  const text = shown.length === 0 ? 'No runs yet' : `Last ${shown.length} runs: ${failed} failed`
+  return (
+    <div role="img" aria-label={text} className={cx('flex h-6 items-end gap-px', className)}>
+      {shown.length === 0 && <span className="self-center text-ink-3 text-xs">no runs yet</span>}
+      {shown.map((run, index) => {
+        const mark = markOf(run)
+        const height = 6 + Math.round(13 * Math.sqrt((lengths[index] ?? 0) / longest))
+        return (
+          <Link
+            key={run.runId}
+            to="/runs/$runId"
+            params={{ runId: run.runId }}
+            tabIndex={-1}
+            aria-hidden="true"
+            title={`${MARKS[mark].label}, ${run.status}${run.endedAt === null ? '' : `, ${duration(lengths[index] ?? 0)}`}`}
+            className="group/bar flex h-full w-1.5 items-end hover:opacity-70"
+          >
+            <span
+              style={{ height: mark === 'failed' ? 24 : height, marginBottom: mark === 'failed' ? 0 : 5 }}
+              className={cx(
+                'w-full rounded-[1.5px]',
+                mark === 'skipped' || mark === 'missed'
+                  ? 'border border-current bg-transparent'
+                  : TONE_FILL[MARKS[mark].tone],
+                mark === 'skipped' && 'text-idle',
+                mark === 'missed' && 'text-missed',
+              )}
+            />
+          </Link>
+        )
+      })}
+    </div>
+  )
+}
+
+function lengthOf(run: RecentRun): number {
+  const start = instant(run.startedAt)
+  const end = instant(run.endedAt)
+  return start === null || end === null ? 0 : Math.max(0, end - start)
+}

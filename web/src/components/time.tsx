@@ -1,0 +1,100 @@
+import { serverNow, useNow } from '@/lib/clock'
+import { zone } from '@/lib/settings'
+import { countdown, duration, fullDateTime, instant, relative, shortDateTime } from '@/lib/time'
+import { Tooltip } from '@/ui/tooltip'
+
+type At = string | number | null | undefined
+
+function millis(at: At): number | null {
+  return typeof at === 'number' ? at : instant(at)
+}
+
+function Absolute({ at }: { at: number }) {
+  const shown = zone.use()
+  return (
+    <span className="grid gap-0.5">
+      <span>{fullDateTime(at, shown)}</span>
+      {shown !== 'UTC' && <span className="opacity-75">{fullDateTime(at, 'UTC')}</span>}
+      <span className="opacity-75">{relative(at, serverNow())}</span>
+    </span>
+  )
+}
+
+/** `4 m ago`, with the exact time on hover. It counts by itself. */
+export function RelativeTime({ at, empty = '–', className }: { at: At; empty?: string; className?: string }) {
+  const now = useNow()
+  const value = millis(at)
+  if (value === null) return <span className="text-ink-3">{empty}</span>
+  return (
+    <Tooltip text={<Absolute at={value} />}>
+      <time dateTime={new Date(value).toISOString()} className={className}>
+        {relative(value, now)}
+      </time>
+    </Tooltip>
+  )
+}
+
+/** `13:05:12`, or the date when it is not today, in the chosen zone. The full time and the distance are on hover. */
+export function Time({
+  at,
+  empty = '–',
+  full = false,
+  className,
+}: {
+  at: At
+  empty?: string
+  full?: boolean
+  className?: string
+}) {
+  const shown = zone.use()
+  const value = millis(at)
+  if (value === null) return <span className="text-ink-3">{empty}</span>
+  return (
+    <Tooltip text={<Absolute at={value} />}>
+      <time dateTime={new Date(value).toISOString()} className={className}>
+        {full ? fullDateTime(value, shown) : shortDateTime(value, serverNow(), shown)}
+      </time>
+    </Tooltip>
+  )
+}
+
+/** Time until a fire, to the second. */
+export function Countdown({ at, empty = '–', className }: { at: At; empty?: string; className?: string }) {
+  const now = useNow()
+  const value = millis(at)
+  if (value === null) return <span className="text-ink-3">{empty}</span>
+  return (
+    <Tooltip text={<Absolute at={value} />}>
+      <time dateTime={new Date(value).toISOString()} className={className}>
+        {countdown(value, now)}
+      </time>
+    </Tooltip>
+  )
+}
+
+/** `1.2 s`. With a start and no end it counts. */
+export function Duration({
+  ms,
+  from,
+  to,
+  empty = '–',
+  className,
+}: {
+  ms?: number | null | undefined
+  from?: At
+  to?: At
+  empty?: string
+  className?: string
+}) {
+  const start = millis(from)
+  const end = millis(to)
+  if (ms !== null && ms !== undefined) return <span className={className}>{duration(ms)}</span>
+  if (start === null) return <span className="text-ink-3">{empty}</span>
+  if (end === null) return <Running from={start} className={className} />
+  return <span className={className}>{duration(Math.max(0, end - start))}</span>
+}
+
+function Running({ from, className }: { from: number; className?: string | undefined }) {
+  const now = useNow()
+  return <span className={className}>{duration(Math.max(0, Math.floor((now - from) / 1000) * 1000))}</span>
+}

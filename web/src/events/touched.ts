@@ -1,0 +1,64 @@
+import { isJobEvent, isRunEvent, isRunsChanged, isWorkerEvent, type TimeballEvent } from './types'
+
+/** A prefix of query keys that an event makes old: `['run', 'r_1']`, or `['stats']`. */
+export type Touch = readonly [string, ...string[]]
+
+const DEAD = new Set(['timeball.run.dead', 'timeball.run.failed', 'timeball.run.queued'])
+
+/** Which cached answers an event makes old. */
+export function touchedBy(event: TimeballEvent): Touch[] {
+  if (isRunEvent(event)) {
+    const { runId, jobId } = event.data
+    const touches: Touch[] = [['stats'], ['runs'], ['jobs'], ['run', runId], ['workflow-run'], ['backfills']]
+    if (jobId !== undefined) touches.push(['job', jobId], ['workflow', jobId])
+    if (DEAD.has(event.type)) touches.push(['dead-letters'])
+    if (event.type === 'timeball.run.started') touches.push(['workers'])
+    return event.type === 'timeball.run.progress' ? [['run', runId], ['workflow-run']] : touches
+  }
+  if (isRunsChanged(event)) {
+    const { runs, jobs, jobsTruncated, statuses } = event.data
+    const touches: Touch[] = [['stats'], ['runs'], ['jobs'], ['workflow-run'], ['backfills'], ['workers']]
+    // Not every run is named: a page about one run cannot know, and reads again.
+    if (runs.length < event.data.count) touches.push(['run'])
+    else touches.push(...runs.map((id): Touch => ['run', id]))
+    if (jobsTruncated) touches.push(['job'], ['workflow'])
+    else
+      touches.push(
+        ...Object.keys(jobs).flatMap((id): Touch[] => [
+          ['job', id],
+          ['workflow', id],
+        ]),
+      )
+    if ((statuses.dead ?? 0) > 0 || (statuses.queued ?? 0) > 0) touches.push(['dead-letters'])
+    return touches
+  }
+  if (isJobEvent(event)) {
+    const { jobId } = event.data
+    return [['jobs'], ['job', jobId], ['workflows'], ['workflow', jobId], ['stats'], ['timeline'], ['forecast']]
+  }
+  if (isWorkerEvent(event)) return [['workers'], ['stats']]
+  return []
+}
+
+/** Everything that events keep current: read again after a reset. */
+export const LIVE_WORDS = [
+  'stats',
+  'timeline',
+  'jobs',
+  'job',
+  'runs',
+  'run',
+  'workflows',
+  'workflow',
+  'workflow-run',
+  'dead-letters',
+  'backfills',
+  'workers',
+] as const
+
+/** How often the answers of one word are read again at most, in milliseconds. A page about one thing may be quicker. */
+export function refreshPeriod(touch: Touch): number {
+  if (touch[0] === 'stats') return 2000
+  if (touch[0] === 'run' || touch[0] === 'workflow-run') return 500
+  return 1000
+}

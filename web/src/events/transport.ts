@@ -1,0 +1,96 @@
+import { EventConnection } from './connection'
+import type { FromHolder, ToHolder } from './protocol'
+
+/** How a tab gets events. The tabs of a browser share one connection, because HTTP/1.1 allows six for all of them. */
+export type Transport = { retry: () => void; close: () => void }
+type Receive = (message: FromHolder) => void
+
+export function openTransport(url: string, receive: Receive): Transport {
+  let current: Transport
+  const fall = () => {
+    current.close()
+    current = withoutWorker(url, receive)
+  }
+  try {
+    current = typeof SharedWorker === 'undefined' ? withoutWorker(url, receive) : sharedWorker(url, receive, fall)
+  } catch {
+    current = withoutWorker(url, receive)
+  }
+  return { retry: () => current.retry(), close: () => current.close() }
+}
+
+function sharedWorker(url: string, receive: Receive, fall: () => void): Transport {
+  const worker = new SharedWorker(new URL('./worker.ts', import.meta.url), { type: 'module', name: 'timeball-events' })
+  const post = (message: ToHolder) => worker.port.postMessage(message)
+  let broken = false
+  worker.onerror = () => {
+    if (broken) return
+    broken = true
+    fall()
+  }
+  worker.port.onmessage = ({ data }: MessageEvent<FromHolder>) => receive(data)
+  const hello = () => post({ type: 'hello', url })
+  const bye = () => post({ type: 'bye' })
+  const shown = (event: PageTransitionEvent) => {
+    if (event.persisted) hello()
+  }
+  window.addEventListener('pagehide', bye)
+  window.addEventListener('pageshow', shown)
+  hello()
+  return {
+    retry: () => post({ type: 'retry' }),
+    close: () => {
+      window.removeEventListener('pagehide', bye)
+      window.removeEventListener('pageshow', shown)
+      bye()
+      worker.port.close()
+    },
+  }
+}
+
+function withoutWorker(url: string, receive: Receive): Transport {
+  if ('locks' in navigator && typeof BroadcastChannel !== 'undefined') return leader(url, receive)
+  return direct(url, receive)
+}
+
+/** The tab that holds a lock connects, and passes on to the others. When it closes, the next one gets the lock. */
+function leader(url: string, receive: Receive): Transport {
+  const channel = new BroadcastChannel('timeball-events')
+  const abort = new AbortController()
+  let held: Transport | null = null
+  const isMessage = (data: FromHolder | ToHolder): data is FromHolder => data.type === 'batch' || data.type === 'state'
+  channel.onmessage = ({ data }: MessageEvent<FromHolder | ToHolder>) => {
+    if (isMessage(data)) receive(data)
+    else if (data.type === 'retry') held?.retry()
+  }
+  const lead = () =>
+    new Promise<void>(resolve => {
+      const both: Receive = message => {
+        receive(message)
+        channel.postMessage(message)
+      }
+      held = direct(url, both)
+      // What happened between two leaders is unknown.
+      both({ type: 'batch', batch: { events: [], reset: true } })
+      abort.signal.addEventListener('abort', () => resolve())
+    })
+  navigator.locks.request('timeball-events', { signal: abort.signal }, lead).catch(() => {})
+  const retry: ToHolder = { type: 'retry' }
+  return {
+    retry: () => (held === null ? channel.postMessage(retry) : held.retry()),
+    close: () => {
+      held?.close()
+      abort.abort()
+      channel.close()
+    },
+  }
+}
+
+function direct(url: string, receive: Receive): Transport {
+  const connection = new EventConnection(url, {
+    onBatch: batch => receive({ type: 'batch', batch }),
+    onState: state => receive({ type: 'state', state }),
+  })
+  connection.start()
+  return { retry: () => connection.retryNow(), close: () => connection.stop() }
+}

@@ -1,0 +1,45 @@
+/// <reference lib="webworker" />
+import { EventConnection } from './connection'
+import type { FromHolder, ToHolder } from './protocol'
+
+/** The SharedWorker: one for all tabs of this address. It connects while at least one tab is open. */
+
+const ports = new Set<MessagePort>()
+let connection: EventConnection | null = null
+
+function send(message: FromHolder): void {
+  for (const port of ports) port.postMessage(message)
+}
+
+function join(port: MessagePort, url: string): void {
+  ports.add(port)
+  if (connection === null || connection.url !== url) {
+    connection?.stop()
+    connection = new EventConnection(url, {
+      onBatch: batch => send({ type: 'batch', batch }),
+      onState: state => send({ type: 'state', state }),
+    })
+    connection.start()
+  } else if (connection.state !== 'live') {
+    connection.retryNow()
+  }
+  port.postMessage({ type: 'state', state: connection.state } satisfies FromHolder)
+}
+
+function leave(port: MessagePort): void {
+  ports.delete(port)
+  if (ports.size > 0) return
+  connection?.stop()
+  connection = null
+}
+
+const scope = self as unknown as SharedWorkerGlobalScope
+scope.onconnect = event => {
+  const port = event.ports[0]
+  if (port === undefined) return
+  port.onmessage = ({ data }: MessageEvent<ToHolder>) => {
+    if (data.type === 'hello') join(port, data.url)
+    else if (data.type === 'bye') leave(port)
+    else connection?.retryNow()
+  }
+}

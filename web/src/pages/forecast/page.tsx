@@ -1,0 +1,5 @@
+import { Placeholder } from '../placeholder'
+
+export function Page() {
+  return <Placeholder title="Forecast" icon="forecast" />
+}

@@ -1,0 +1,74 @@
+import * as Radix from '@radix-ui/react-dialog'
+import type { ReactNode } from 'react'
+import { IconButton } from './button'
+import { cx } from './cx'
+
+type Props = {
+  open: boolean
+  onClose: () => void
+  title: ReactNode
+  /** One sentence below the title. */
+  description?: ReactNode
+  children?: ReactNode
+  /** Buttons, the one that acts last. */
+  footer?: ReactNode
+  wide?: boolean
+}
+
+/** A dialog in the middle of the page. Focus stays inside, Escape closes it, and focus returns where it was. */
+export function Dialog({ open, onClose, title, description, children, footer, wide = false }: Props) {
+  return (
+    <Radix.Root open={open} onOpenChange={next => !next && onClose()}>
+      <Radix.Portal>
+        <Radix.Overlay className="fixed inset-0 z-40 animate-fade bg-ink/35 dark:bg-sunken/70" />
+        <Radix.Content
+          {...(description === undefined ? { 'aria-describedby': undefined } : {})}
+          className={cx(
+            'fixed top-[12vh] left-1/2 z-50 flex max-h-[76vh] w-[calc(100vw-1.5rem)] -translate-x-1/2 flex-col rounded-lg border border-line bg-surface shadow-pop',
+            wide ? 'max-w-3xl' : 'max-w-lg',
+          )}
+        >
+          <Header title={title} description={description} onClose={onClose} />
+          <div className="min-h-0 flex-1 overflow-auto px-5 py-4">{children}</div>
+          {footer !== undefined && <div className="flex flex-wrap justify-end gap-2 border-t px-5 py-3">{footer}</div>}
+        </Radix.Content>
+      </Radix.Portal>
+    </Radix.Root>
+  )
+}
+
+/** The same at the right edge, over the full height: details beside a list. */
+export function Drawer({ open, onClose, title, description, children, footer, wide = false }: Props) {
+  return (
+    <Radix.Root open={open} onOpenChange={next => !next && onClose()}>
+      <Radix.Portal>
+        <Radix.Overlay className="fixed inset-0 z-40 animate-fade bg-ink/25 dark:bg-sunken/60" />
+        <Radix.Content
+          {...(description === undefined ? { 'aria-describedby': undefined } : {})}
+          className={cx(
+            'fixed inset-y-0 right-0 z-50 flex w-full animate-slide flex-col border-line border-l bg-surface shadow-pop',
+            wide ? 'max-w-3xl' : 'max-w-lg',
+          )}
+        >
+          <Header title={title} description={description} onClose={onClose} />
+          <div className="min-h-0 flex-1 overflow-auto px-5 py-4">{children}</div>
+          {footer !== undefined && <div className="flex flex-wrap justify-end gap-2 border-t px-5 py-3">{footer}</div>}
+        </Radix.Content>
+      </Radix.Portal>
+    </Radix.Root>
+  )
+}
+
+function Header({ title, description, onClose }: { title: ReactNode; description?: ReactNode; onClose: () => void }) {
+  return (
+    <div className="flex items-start gap-3 border-b px-5 py-3">
+      <div className="min-w-0 flex-1">
+        <Radix.Title className="font-semibold text-lg [overflow-wrap:anywhere]">{title}</Radix.Title>
+        {description !== undefined && (
+          <Radix.Description className="text-ink-2 text-sm">{description}</Radix.Description>
+        )}
+      </div>
+      <IconButton label="Close" icon="close" onClick={onClose} className="-mr-2" />
+    </div>
+  )
+}
