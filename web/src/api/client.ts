@@ -62,9 +62,7 @@ export async function request<T>(method: string, path: string, options: Given = 
 }
 
 async function send<T>(method: string, path: string, options: Given): Promise<T> {
-  const url = apiUrl(
-    fillPath(path, options.path) + queryString(options.query as Record<string, QueryValue> | undefined),
-  )
+  const url = apiUrl(fillPath(path, options.path) + queryString(listsJoined(options.query)))
   // A write that is authenticated by a cookie is accepted with this content type only, also without a body.
   const writes = method !== 'GET'
   const sentAt = Date.now()
@@ -96,6 +94,13 @@ async function send<T>(method: string, path: string, options: Given): Promise<T>
   // The header has whole seconds: it corrects clocks that are off by more than that.
   if (!Number.isNaN(date) && Math.abs(date + 500 - Date.now()) > 2000) learnServerTime(date + 500, sentAt, Date.now())
   return body as T
+}
+
+/** The API takes several values of one parameter with commas between them. */
+function listsJoined(query: object | undefined): Record<string, QueryValue> | undefined {
+  if (query === undefined) return undefined
+  const join = (value: QueryValue) => (Array.isArray(value) ? value.join(',') : value)
+  return Object.fromEntries(Object.entries(query).map(([name, value]) => [name, join(value as QueryValue)]))
 }
 
 async function bodyOf(response: Response): Promise<unknown> {

@@ -1,5 +1,5 @@
 import { useVirtualizer } from '@tanstack/react-virtual'
-import { type ReactNode, type Ref, useEffect, useImperativeHandle, useRef, useState } from 'react'
+import { memo, type ReactNode, type Ref, useEffect, useImperativeHandle, useMemo, useRef, useState } from 'react'
 import { useShortcuts } from '@/lib/shortcuts'
 import { cx } from '@/ui/cx'
 
@@ -35,7 +35,8 @@ export function DataTable<T>({
   footer,
   total,
   ref,
-  onTopChange,
+  onScroll,
+  initialScroll = 0,
   className,
 }: {
   rows: readonly T[]
@@ -51,14 +52,19 @@ export function DataTable<T>({
   /** The number of rows if it is known, for screen readers. */
   total?: number
   ref?: Ref<TableHandle>
-  onTopChange?: (atTop: boolean) => void
+  /** The position, and the first and last row in view. */
+  onScroll?: (top: number, first: number, last: number) => void
+  initialScroll?: number
   className?: string
 }) {
   const scroller = useRef<HTMLDivElement>(null)
   const width = useWidth(scroller)
   const [marked, setMarked] = useState<number | null>(null)
   const isCompact = width > 0 && width < COMPACT_BELOW
-  const shown = columns.filter(column => column.minTable === undefined || width === 0 || width >= column.minTable)
+  const shown = useMemo(
+    () => columns.filter(column => column.minTable === undefined || width === 0 || width >= column.minTable),
+    [columns, width],
+  )
   const template = shown.map(column => column.width).join(' ')
 
   const virtual = useVirtualizer({
@@ -66,10 +72,7 @@ export function DataTable<T>({
     getScrollElement: () => scroller.current,
     estimateSize: () => (isCompact ? COMPACT_ROW_HEIGHT : ROW_HEIGHT),
     overscan: 12,
-    getItemKey: index => {
-      const row = rows[index]
-      return row === undefined ? index : rowKey(row)
-    },
+    initialOffset: initialScroll,
   })
   const height = isCompact ? COMPACT_ROW_HEIGHT : ROW_HEIGHT
   const { measure } = virtual
@@ -80,11 +83,16 @@ export function DataTable<T>({
   useImperativeHandle(ref, () => ({ scrollToTop: () => scroller.current?.scrollTo({ top: 0 }) }))
 
   const items = virtual.getVirtualItems()
+  const first = items[0]?.index ?? 0
   const last = items.at(-1)?.index ?? -1
+  const top = virtual.scrollOffset ?? 0
+  useEffect(() => {
+    onScroll?.(top, first, last)
+  }, [onScroll, top, first, last])
   const isAtEnd = rows.length > 0 && last >= rows.length - 20
   useEffect(() => {
     if (isAtEnd) onEnd?.()
-  }, [isAtEnd, onEnd])
+  }, [isAtEnd, onEnd, rows.length])
 
   const move = (step: number) => {
     if (rows.length === 0) return
@@ -109,7 +117,6 @@ export function DataTable<T>({
       aria-label={label}
       aria-rowcount={(total ?? rows.length) + 1}
       tabIndex={0}
-      onScroll={event => onTopChange?.(event.currentTarget.scrollTop < 8)}
       className={cx('print-flow relative min-h-0 flex-1 overflow-auto outline-offset-[-2px]', className)}
     >
       <div role="rowgroup" className={cx('sticky top-0 z-10 border-b bg-surface', isCompact && 'sr-only')}>
@@ -117,7 +124,7 @@ export function DataTable<T>({
           role="row"
           aria-rowindex={1}
           style={{ gridTemplateColumns: template }}
-          className="grid h-8 items-center gap-x-4 px-4"
+          className="grid h-8 items-center gap-x-4 px-4 lg:px-6"
         >
           {shown.map(column => (
             <div
@@ -135,42 +142,18 @@ export function DataTable<T>({
           const row = rows[item.index]
           if (row === undefined) return null
           return (
-            <div
-              key={item.key}
-              role="row"
-              aria-rowindex={item.index + 2}
-              aria-current={item.index === marked ? 'true' : undefined}
-              onClick={event => {
-                if (!isControl(event.target) && !hasSelection()) onOpen?.(row)
-              }}
-              style={{
-                transform: `translateY(${item.start}px)`,
-                height: item.size,
-                ...(isCompact ? {} : { gridTemplateColumns: template }),
-              }}
-              className={cx(
-                'absolute inset-x-0 top-0 border-line border-b px-4 text-sm hover:bg-hover',
-                onOpen !== undefined && 'cursor-pointer',
-                item.index === marked && 'bg-accent-soft shadow-[inset_2px_0_0_var(--accent)]',
-                isCompact ? 'flex flex-col justify-center' : 'grid items-center gap-x-4',
-              )}
-            >
-              {isCompact ? (
-                <div role="cell" className="min-w-0">
-                  {compact(row)}
-                </div>
-              ) : (
-                shown.map(column => (
-                  <div
-                    key={column.id}
-                    role="cell"
-                    className={cx('min-w-0 truncate', column.align === 'right' && 'text-right')}
-                  >
-                    {column.cell(row)}
-                  </div>
-                ))
-              )}
-            </div>
+            <Row
+              key={rowKey(row)}
+              row={row}
+              index={item.index}
+              start={item.start}
+              size={item.size}
+              columns={shown}
+              template={template}
+              compact={isCompact ? compact : null}
+              onOpen={onOpen}
+              marked={item.index === marked}
+            />
           )
         })}
       </div>
@@ -178,6 +161,57 @@ export function DataTable<T>({
     </div>
   )
 }
+
+type RowProps<T> = {
+  row: T
+  index: number
+  start: number
+  size: number
+  columns: readonly Column<T>[]
+  template: string
+  compact: ((row: T) => ReactNode) | null
+  onOpen: ((row: T) => void) | undefined
+  marked: boolean
+}
+
+function RowView<T>({ row, index, start, size, columns, template, compact, onOpen, marked }: RowProps<T>) {
+  return (
+    <div
+      role="row"
+      aria-rowindex={index + 2}
+      aria-current={marked ? 'true' : undefined}
+      onClick={event => {
+        if (!isControl(event.target) && !hasSelection()) onOpen?.(row)
+      }}
+      style={{
+        transform: `translateY(${start}px)`,
+        height: size,
+        ...(compact === null ? { gridTemplateColumns: template } : {}),
+      }}
+      className={cx(
+        'group/row absolute inset-x-0 top-0 border-line border-b px-4 text-sm hover:bg-hover lg:px-6',
+        onOpen !== undefined && 'cursor-pointer',
+        marked && 'bg-accent-soft shadow-[inset_2px_0_0_var(--accent)]',
+        compact === null ? 'grid items-center gap-x-4' : 'flex flex-col justify-center',
+      )}
+    >
+      {compact !== null ? (
+        <div role="cell" className="min-w-0">
+          {compact(row)}
+        </div>
+      ) : (
+        columns.map(column => (
+          <div key={column.id} role="cell" className={cx('min-w-0 truncate', column.align === 'right' && 'text-right')}>
+            {column.cell(row)}
+          </div>
+        ))
+      )}
+    </div>
+  )
+}
+
+/** A row is drawn again only when it, its place or the columns change. */
+const Row = memo(RowView) as typeof RowView
 
 function isControl(target: EventTarget): boolean {
   return target instanceof Element && target.closest('a, button, input, label, [role="menuitem"]') !== null

@@ -1,23 +1,11 @@
 import { serverNow, useNow } from '@/lib/clock'
 import { zone } from '@/lib/settings'
 import { countdown, duration, fullDateTime, instant, relative, shortDateTime } from '@/lib/time'
-import { Tooltip } from '@/ui/tooltip'
 
 type At = string | number | null | undefined
 
 function millis(at: At): number | null {
   return typeof at === 'number' ? at : instant(at)
-}
-
-function Absolute({ at }: { at: number }) {
-  const shown = zone.use()
-  return (
-    <span className="grid gap-0.5">
-      <span>{fullDateTime(at, shown)}</span>
-      {shown !== 'UTC' && <span className="opacity-75">{fullDateTime(at, 'UTC')}</span>}
-      <span className="opacity-75">{relative(at, serverNow())}</span>
-    </span>
-  )
 }
 
 /** `4 m ago`, with the exact time on hover. It counts by itself. */
@@ -26,11 +14,9 @@ export function RelativeTime({ at, empty = '–', className }: { at: At; empty?:
   const value = millis(at)
   if (value === null) return <span className="text-ink-3">{empty}</span>
   return (
-    <Tooltip text={<Absolute at={value} />}>
-      <time dateTime={new Date(value).toISOString()} className={className}>
-        {relative(value, now)}
-      </time>
-    </Tooltip>
+    <time dateTime={new Date(value).toISOString()} className={className}>
+      {relative(value, now)}
+    </time>
   )
 }
 
@@ -50,11 +36,9 @@ export function Time({
   const value = millis(at)
   if (value === null) return <span className="text-ink-3">{empty}</span>
   return (
-    <Tooltip text={<Absolute at={value} />}>
-      <time dateTime={new Date(value).toISOString()} className={className}>
-        {full ? fullDateTime(value, shown) : shortDateTime(value, serverNow(), shown)}
-      </time>
-    </Tooltip>
+    <time dateTime={new Date(value).toISOString()} className={className}>
+      {full ? fullDateTime(value, shown) : shortDateTime(value, serverNow(), shown)}
+    </time>
   )
 }
 
@@ -64,11 +48,9 @@ export function Countdown({ at, empty = '–', className }: { at: At; empty?: st
   const value = millis(at)
   if (value === null) return <span className="text-ink-3">{empty}</span>
   return (
-    <Tooltip text={<Absolute at={value} />}>
-      <time dateTime={new Date(value).toISOString()} className={className}>
-        {countdown(value, now)}
-      </time>
-    </Tooltip>
+    <time dateTime={new Date(value).toISOString()} className={className}>
+      {countdown(value, now)}
+    </time>
   )
 }
 

@@ -13,6 +13,7 @@ import { Navigation, PAGES } from './navigation'
 import { Palette } from './palette'
 import { ShortcutList } from './shortcut-list'
 import { AccountMenu, StreamMark, ThemeMenu, ZoneMenu } from './switches'
+import { TimeTips } from './time-tips'
 
 /** The frame around every page: navigation at the left, a bar on top, the page below. */
 export function Shell() {
@@ -104,6 +105,7 @@ export function Shell() {
       <Palette open={palette} onClose={() => setPalette(false)} onHelp={() => setHelp(true)} />
       <ShortcutList open={help} onClose={() => setHelp(false)} />
       <Toasts />
+      <TimeTips />
     </TooltipProvider>
   )
 }
