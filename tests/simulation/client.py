@@ -209,9 +209,8 @@ class Clients:
             request.answered, request.outcome = first.answered, outcome
             if outcome == "ok":
                 request.answer = answers[index]
-                if isinstance(
-                    request.answer, TimeballError
-                ):  # its last fire has passed in the meantime, or the job that it follows does not exist any more
+                # An error: its last fire has passed in the meantime, or the job that it follows does not exist any more.
+                if isinstance(request.answer, TimeballError):
                     request.outcome = "refused"
                 else:
                     record.job_id = request.answer.job_id
