@@ -139,4 +139,10 @@ class FakeDispatch:
 
 
 def _tokens(report: Report) -> set[int]:
-    return {item.token for item in (*report.started, *report.progress, *report.logs, *report.ended)}
+    items: list[Started | Progress | LogChunk | Ended] = [
+        *report.started,
+        *report.progress,
+        *report.logs,
+        *report.ended,
+    ]
+    return {item.token for item in items}

@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,7 +54,7 @@ def module_path() -> str:
     return os.pathsep.join([str(Path(timeball.__file__).parents[1]), *packages])
 
 
-def _as(user: str | None) -> dict:
+def _as(user: str | None) -> dict[str, Any]:
     return {} if user is None else {"user": user, "group": user_group(user), "extra_groups": []}
 
 

@@ -90,6 +90,12 @@ def job(parameters: bytes = b"{}", **fields: Any) -> bytes:
     return b'%b,"parameters":%b}' % (whole[:-1], parameters)
 
 
+def misspelt(number: int) -> bytes:
+    """Return a job with a field that does not exist, and whose name is different for each number."""
+    fields: dict[str, Any] = {f"paramters{number}": 1}
+    return job(**fields)
+
+
 def value(inner: bytes, **fields: Any) -> bytes:
     return job(b'{"v":%b}' % inner, **fields)
 
@@ -183,7 +189,7 @@ def batches(size: Size) -> dict[str, list[bytes]]:
         "wrong time zones": [
             job(schedule={**cron, "timezone": f"Europe/Berlin{at}"}) for at in range(size.batch_jobs // 8)
         ],
-        "wrong fields": [job(**{f"paramters{at}": 1}) for at in range(size.batch_jobs // 4)],
+        "wrong fields": [misspelt(at) for at in range(size.batch_jobs // 4)],
         "every time zone": [job(schedule={**cron, "timezone": zone}) for zone in zones],
         "wrong schedules": [job(schedule={"type": "cron", "expression": f"61 {at} * * *"}) for at in many],
         "windows": [

@@ -124,7 +124,7 @@ async def send(app: Application, method: str, ask: Ask) -> Answered:
         "headers": [(name.encode(), value.encode()) for name, value in headers],
     }
     try:
-        await app(scope, receive, take)  # type: ignore[arg-type]
+        await app(scope, receive, take)
     finally:
         hangs.cancel()
     return Answered(status, start, size, location)
