@@ -294,7 +294,7 @@ def _one_completion(checker: Checker) -> None:
             if not any(w.token == token and w.how == "succeeded" for w in case.by_run.get(run.id, [])):
                 raise Violation("I6", f"{case}: run {run.id} succeeded, but no attempt with token {token} did")
             if run.result is None or json.decode(run.result)["token"] != token:
-                raise Violation("I6", f"{case}: run {run.id} keeps the result of another attempt: {run.result}")
+                raise Violation("I6", f"{case}: run {run.id} keeps the result of another attempt: {run.result!r}")
 
 
 def _one_at_a_time(checker: Checker) -> None:

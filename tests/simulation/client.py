@@ -209,7 +209,7 @@ class Clients:
             request.answered, request.outcome = first.answered, outcome
             if outcome == "ok":
                 request.answer = answers[index]
-                # An error: its last fire has passed in the meantime, or the job that it follows does not exist any more.
+                # An error: its last fire has passed in the meantime, or the job that it follows is gone.
                 if isinstance(request.answer, TimeballError):
                     request.outcome = "refused"
                 else:
@@ -220,6 +220,7 @@ class Clients:
     async def change(self, record: JobRecord, kind: str) -> Request:
         """Update, pause, resume or cancel the job."""
         job_id = self._world.find(record)
+        assert job_id is not None
         dice = self._world.dice
         if kind in ("update", "reschedule"):
             rev = 1 + sum(change.rev is not None for change in record.changes)
@@ -253,6 +254,7 @@ class Clients:
 
     async def trigger(self, record: JobRecord) -> None:
         job_id = self._world.find(record)
+        assert job_id is not None
         request = await self.ask("run_now", record.uid, lambda server: run_now(server.context, TENANT, job_id))
         if request.outcome == "ok":
             request.run_id = request.answer[0]

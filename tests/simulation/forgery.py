@@ -79,7 +79,7 @@ class Forgers:
     def _for_itself(self, forger: Identity, message: Report) -> Handler:
         async def send(server: Server) -> None:
             forged = structs.replace(message, session=forger.session, poll_seq=0, free=0)
-            tokens = {each.token for each in (*message.ended, *message.logs)}
+            tokens = {ended.token for ended in message.ended} | {chunk.token for chunk in message.logs}
             try:
                 receipt = await server.gateway.report(forged, forger.key)
             except (SessionLost, TimeballError):

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import suppress
 from contextvars import Context, ContextVar, copy_context
 from heapq import heappop, heappush
 from random import Random
-from typing import Any
+from typing import Any, TypeVar, TypeVarTuple, Unpack
 
+T = TypeVar("T")
+Arguments = TypeVarTuple("Arguments")
 Micros = int
 
 
@@ -134,17 +136,34 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     def time(self) -> float:
         return self.now / 1e6
 
-    def call_soon(self, callback: Any, *args: Any, context: Context | None = None) -> Any:
+    def call_soon(
+        self,
+        callback: Callable[[Unpack[Arguments]], object],
+        *args: *Arguments,
+        context: Context | None = None,
+    ) -> Any:
         handle = Handle(callback, args, copy_context() if context is None else context, 0.0)
         self._ready.append(handle)
         return handle
 
-    def call_later(self, delay: float, callback: Any, *args: Any, context: Context | None = None) -> Any:
+    def call_later(
+        self,
+        delay: float,
+        callback: Callable[[Unpack[Arguments]], object],
+        *args: *Arguments,
+        context: Context | None = None,
+    ) -> Any:
         if self._coarse:
             delay = round(delay, 3) or 0.0001
         return self.call_at(self.now / 1e6 + delay, callback, *args, context=context)
 
-    def call_at(self, when: float, callback: Any, *args: Any, context: Context | None = None) -> Any:
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[Unpack[Arguments]], object],
+        *args: *Arguments,
+        context: Context | None = None,
+    ) -> Any:
         handle = Handle(callback, args, copy_context() if context is None else context, when)
         self._count += 1
         heappush(self._timers, (max(self.now, int(when * 1e6)), self._count, handle))
@@ -154,8 +173,12 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return asyncio.Future(loop=self)
 
     def create_task(
-        self, coro: Coroutine[Any, Any, Any], *, name: str | None = None, context: Context | None = None
-    ) -> asyncio.Task[Any]:
+        self,
+        coro: Generator[Any, None, T] | Coroutine[Any, Any, T],
+        *,
+        name: str | None = None,
+        context: Context | None = None,
+    ) -> asyncio.Task[T]:
         task = asyncio.Task(coro, loop=self, name=name or "task", context=context)
         self.tasks.append(task)
         return task
@@ -180,7 +203,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             if not task.done():
                 task._log_destroy_pending = False  # type: ignore[attr-defined]
                 with suppress(Exception):
-                    task.get_coro().close()  # type: ignore[union-attr]
+                    task.get_coro().close()
             elif not task.cancelled():
                 task.exception()
         self.tasks.clear()

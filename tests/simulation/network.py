@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import traceback
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tests.simulation.loop import Micros
 from tests.simulation.node import Node
@@ -28,6 +28,7 @@ from timeball.server.server import Server
 if TYPE_CHECKING:
     from tests.simulation.world import ServerHouse, World
 
+T = TypeVar("T")
 Handler = Callable[[Server], Coroutine[Any, Any, Any]]
 STORE_REACH: Micros = 7 * S
 """Maximum time after the death of a server until its last requests to the store take effect."""
@@ -46,11 +47,16 @@ class Network:
         self._cuts.clear()
 
     async def call(
-        self, source: str, house: ServerHouse, handler: Handler, patience: Micros, request: Request | None = None
-    ) -> Any:
+        self,
+        source: str,
+        house: ServerHouse,
+        handler: Callable[[Server], Coroutine[Any, Any, T]],
+        patience: Micros,
+        request: Request | None = None,
+    ) -> T:
         """Return the answer of the handler, or raise the error of the connection."""
         world = self._world
-        answer: asyncio.Future[Any] = world.loop.create_future()
+        answer: asyncio.Future[T] = world.loop.create_future()
         alarm = world.loop.call_later(patience / 1e6, _fail, answer, Unavailable("no answer"))
         if self._lost(source, house.name, True):
             if request is not None:
@@ -163,7 +169,7 @@ class Link:
         self._key = f"k_{name}"
         self._house = world.dice.choice(world.servers)
 
-    async def _ask(self, handler: Handler, patience: Micros) -> Any:
+    async def _ask(self, handler: Callable[[Server], Coroutine[Any, Any, T]], patience: Micros) -> T:
         world = self._world
         house = self._house
         if world.dice.random() < world.wandering:
@@ -191,4 +197,4 @@ class Link:
         return await self._ask(lambda server: server.gateway.report(report, self._key), 8 * S)
 
     async def goodbye(self, session: str) -> None:
-        return await self._ask(lambda server: server.gateway.goodbye(session, self._key), 5 * S)
+        await self._ask(lambda server: server.gateway.goodbye(session, self._key), 5 * S)

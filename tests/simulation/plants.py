@@ -48,7 +48,7 @@ from timeball.stores.sql.runs import (
     settling,
     workers,
 )
-from timeball.stores.sql.workflows import advance
+from timeball.stores.sql.workflows import advance, rows
 from timeball.stores.sqlite import clock
 from timeball.stores.sqlite import tx as sqlite_tx
 from timeball.worker import session as worker_session
@@ -486,7 +486,7 @@ def _parallelism_ignored(world: World) -> Patches:
 
 def _woven_twice(world: World) -> Patches:
     """It is not stored that a task of a workflow has its run, so the next call creates another."""
-    real = advance.standing
+    real = rows.standing
     forgotten: set[tuple[str, int, int]] = set()
 
     def standing(flow_id: str, step: WorkflowStep) -> Any:

@@ -107,6 +107,9 @@ class SimulatedGuard:
         left = max(0, self._deadline - self.node.clock.monotonic())
         self._alarm = self._world.after(left, self._lapsed)
 
+    def renew_from_thread(self, deadline: Micros) -> None:
+        self.renew(deadline)
+
     def _lapsed(self) -> None:
         if self.processes:
             self._world.damage.count("guard kills at the deadline")

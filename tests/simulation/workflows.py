@@ -6,6 +6,7 @@ the same.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ from timeball.domain.task.retry import Retry
 from timeball.domain.task.task import Shell
 from timeball.domain.workflow.definition import Workflow, WorkflowTask
 from timeball.domain.workflow.progress import TaskState
+from timeball.operation.context import OperationContext
 from timeball.operation.jobs.submit import NewJob
 from timeball.operation.runs.cancel import cancel_job, cancel_run
 from timeball.operation.runs.retry_run import retry_run
@@ -39,6 +41,9 @@ TENANT = "t"
 FIRST_UID = 1_000_000
 """Larger than the numbers of jobs."""
 STORIES = 3
+
+Action = Callable[[OperationContext, str, str], Coroutine[Any, Any, object]]
+"""An operation on a job or a run: it takes the tenant and the id."""
 
 
 @dataclass(slots=True)
@@ -67,7 +72,7 @@ def specification(dice: Random, uid: int) -> JobSpec:
         parameters: dict[str, Any] = {"uid": uid, "rev": 0, "behave": behave}
         if needs and not isinstance(tasks[needs[0]].for_each, list):
             parameters["got"] = {"$result": f"t{needs[0]}", "path": "/token", "default": None}
-        more = {"for_each": list(range(dice.choice((0, 1, 3))))} if dice.random() < 0.2 else {}
+        more: dict[str, Any] = {"for_each": list(range(dice.choice((0, 1, 3))))} if dice.random() < 0.2 else {}
         tasks.append(
             WorkflowTask(
                 name=f"t{place}",
@@ -106,9 +111,9 @@ async def story(world: World, number: int) -> None:
         runs = [run for run in _runs(world, job_id) if run.origin is not Origin.TASK]
         kind = dice.choice(("run_now", "cancel_run", "cancel_task", "retry_run", "retry_run"))
         if dice.random() < 0.05:
-            await _ask(world, asked, "cancel", lambda server, named=job_id: cancel_job(server.context, TENANT, named))
+            await _about_job(world, asked, "cancel", cancel_job, job_id)
         elif kind == "run_now":
-            await _ask(world, asked, kind, lambda server, named=job_id: run_now(server.context, TENANT, named))
+            await _about_job(world, asked, kind, run_now, job_id)
         elif kind == "retry_run":
             unlucky = [run for run in runs if run.status in (Status.FAILED, Status.CANCELLED) and not run.retried_as]
             if unlucky:
@@ -120,7 +125,11 @@ async def story(world: World, number: int) -> None:
                 await _about(world, asked, kind, cancel_run, dice.choice(mine).id)
 
 
-async def _about(world: World, asked: Asked, kind: str, action: Any, run_id: str) -> None:
+async def _about_job(world: World, asked: Asked, kind: str, action: Action, job_id: str) -> None:
+    await _ask(world, asked, kind, lambda server: action(server.context, TENANT, job_id))
+
+
+async def _about(world: World, asked: Asked, kind: str, action: Action, run_id: str) -> None:
     await _ask(world, asked, kind, lambda server: action(server.context, TENANT, run_id), run_id)
 
 

@@ -216,7 +216,8 @@ class World:
     def __init__(self, seed: int, theme: str | None = None) -> None:
         self.seed = seed
         self.dice = dice = Random(seed)
-        self.loop = VirtualLoop(dice, step=dice.choice((1, 5, 20)), coarse=dice.random() < 0.5)
+        # The interface of asyncio loops has many more methods; no simulated code calls those.
+        self.loop = VirtualLoop(dice, step=dice.choice((1, 5, 20)), coarse=dice.random() < 0.5)  # type: ignore[abstract]
         self.context = Context()
         self.homes: dict[str, ServerHouse | WorkerHouse] = {}
         self.acting: Node | None = None
@@ -388,6 +389,10 @@ class World:
             self.trace("poisoned", node.name)
             house.kill(self.dice.randrange(S, 4 * S), "poison")
 
+    @property
+    def houses(self) -> list[ServerHouse | WorkerHouse]:
+        return [*self.servers, *self.workers]
+
     def absence(self, away: Micros) -> Micros:
         """Return how long a process stays away. One that ends only after the faults have stopped comes back at once."""
         return S if self.is_calm else away
@@ -395,7 +400,7 @@ class World:
     def outage(self, length: Micros) -> None:
         """Switch everything off for a while."""
         self.damage.count("outage")
-        for house in (*self.servers, *self.workers):
+        for house in self.houses:
             away = length + self.dice.randrange(S)
             house.down_until = max(house.down_until, self.now + away)
             self.after(away + 1, house.start)
@@ -414,7 +419,7 @@ class World:
         if self.theme == calendars.THEME:
             at_once(self.store.put_calendar(self.operator.first))
         try:
-            for house in (*self.servers, *self.workers):
+            for house in self.houses:
                 house.start()
             self._spawn(self._direct(), "director")
             self.loop.run_until(lambda: self.over or self.violation is not None)
@@ -467,7 +472,7 @@ class World:
         self.is_calm = True
         self.weather = self.storm.calm()
         self.network.heal()
-        for house in (*self.servers, *self.workers):
+        for house in self.houses:
             house.down_until = 0
             house.start()
             assert house.node is not None
