@@ -24,6 +24,7 @@ READS = {
     *("next_workflow_at", "workflow_run", "workflow_runs_of", "days_to_prune"),
     *("statistics", "present", "upcoming", "attention_facts"),
     *("sampled_runs", "lane_jobs", "lane_runs", "lane_counts", "recent_runs"),
+    *("has_sign_in_token", "session_by_digest", "list_sessions"),
     *("key_by_digest", "keys", "task", "list_tasks", "calendars", "list_calendars"),
 }
 WRITES = {
@@ -37,6 +38,7 @@ WRITES = {
     *("record_statistics", "forget_statistics"),
     *("lead", "prepare_days", "prune_day", "forget_keys", "forget_versions"),
     *("add_key", "revoke_key", "allow_bootstrap_key"),
+    *("add_sign_in_token", "exchange_token", "open_web_session", "use_session", "revoke_session"),
     *("put_task", "delete_task", "put_calendar", "delete_calendar"),
 }
 COMMON = {"open", "close", "discard", "note", "number", "submit"}

@@ -70,6 +70,7 @@ async def test_migrations_add_up_to_the_tables_the_store_writes(database: Databa
     assert {name: set(columns[name]) for name in TABLES} == {name: set(table.columns) for name, table in TABLES.items()}
     others = {"meta", "workers", "keys", "tasks", "turns", "leases", "daily_sums", "departures", "migrations"}
     others |= {"calendars", "slot_loads", "run_stats", "stats_writers"}
+    others |= {"web_sessions", "sign_in_tokens"}
     assert set(columns) - {"departing"} == {*TABLES, *others}
 
 

@@ -25,6 +25,7 @@ from timeball.ports.store.planning import BackfillStore, ForecastStore, PlanStor
 from timeball.ports.store.queries import ArchiveStore, LargeStore, ReadStore, WhyStore
 from timeball.ports.store.registry import CalendarStore, KeyStore, TaskStore
 from timeball.ports.store.runs import GateStore, PreemptionStore, RepeatStore, RunStore
+from timeball.ports.store.sign_in import SignInStore
 from timeball.ports.store.workers import WorkerStore
 from timeball.ports.store.workflows import WorkflowStore
 
@@ -45,6 +46,7 @@ class Store(
     WhyStore,
     OverviewStore,
     KeyStore,
+    SignInStore,
     TaskStore,
     CalendarStore,
     ForecastStore,

@@ -30,6 +30,7 @@ from timeball.stores.sql.reading.runs import Reads
 from timeball.stores.sql.registry.api_keys import Keys
 from timeball.stores.sql.registry.calendars import Calendars
 from timeball.stores.sql.registry.registered_tasks import Tasks
+from timeball.stores.sql.registry.web_sessions import WebSessions
 from timeball.stores.sql.runs.deadlines import Deadlines
 from timeball.stores.sql.runs.follows import Follows
 from timeball.stores.sql.runs.runs import Runs
@@ -64,6 +65,7 @@ class SqlStore(
     Lanes,
     RecentRuns,
     Keys,
+    WebSessions,
     Tasks,
     Calendars,
     Forecasts,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import msgspec
 
 from timeball.domain.bootstrap_key import BootstrapSource, KnownKey, Replacement, replacement
@@ -20,6 +23,8 @@ MARK_BOOTSTRAP_KEY = query("mark_bootstrap_key")
 RESTORE_BOOTSTRAP_KEY = query("restore_bootstrap_key")
 REVOKE_BOOTSTRAP_KEYS = query("revoke_bootstrap_keys")
 END_SESSIONS_OF_KEY = query("end_sessions_of_key")
+REVOKE_SESSIONS_OF_KEY = query("revoke_sessions_of_key")
+DROP_TOKENS_OF_KEY = query("drop_tokens_of_key")
 
 
 class Keys(StorePart):
@@ -31,19 +36,19 @@ class Keys(StorePart):
 
     async def key_by_digest(self, digest: str) -> Key | None:
         async def work(tx: Tx) -> Key | None:
-            return next(map(_key, await tx.fetch(KEY_BY_DIGEST, digest=plain(digest))), None)
+            return next(map(key_of, await tx.fetch(KEY_BY_DIGEST, digest=plain(digest))), None)
 
         return await self._db.read(work)
 
     async def keys(self) -> list[Key]:
         async def work(tx: Tx) -> list[Key]:
-            return [_key(row) for row in await tx.fetch(KEYS)]
+            return [key_of(row) for row in await tx.fetch(KEYS)]
 
         return await self._db.read(work, slow=True)
 
     async def revoke_key(self, key_id: str) -> bool:
         async def work(tx: Tx) -> bool:
-            await tx.execute(END_SESSIONS_OF_KEY, id=plain(key_id))
+            await _end_sessions(tx, plain(key_id))
             return bool(await tx.fetch(REVOKE_KEY, id=plain(key_id)))
 
         return await self._db.write(work)
@@ -60,13 +65,20 @@ class Keys(StorePart):
                 await tx.execute(RESTORE_BOOTSTRAP_KEY, digest=key.digest)
             if decided.revoke:
                 for (key_id,) in await tx.fetch(REVOKE_BOOTSTRAP_KEYS, b=list(dict.fromkeys(decided.revoke))):
-                    await tx.execute(END_SESSIONS_OF_KEY, id=key_id)
+                    await _end_sessions(tx, key_id)
             return decided
 
         return await self._db.write(work)
 
 
-def _key(row: Row) -> Key:
+async def _end_sessions(tx: Tx, key_id: str) -> None:
+    """End the sessions of workers and browsers that a key opened, and its one-time links."""
+    await tx.execute(END_SESSIONS_OF_KEY, id=key_id)
+    await tx.execute(REVOKE_SESSIONS_OF_KEY, id=key_id)
+    await tx.execute(DROP_TOKENS_OF_KEY, id=key_id)
+
+
+def key_of(row: Sequence[Any]) -> Key:
     key_id, tenant, name, role, digest, created_at, revoked_at = row
     return Key(
         id=key_id, tenant=tenant, name=name, role=role, digest=digest, created_at=created_at, revoked_at=revoked_at

@@ -1,0 +1,133 @@
+"""Web sessions and the tokens of one-time links: add, exchange, find by digest, revoke."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from timeball.domain.instant import Micros
+from timeball.domain.sign_in import (
+    MAX_SESSIONS_PER_KEY,
+    SESSION_IDLE_TIME,
+    SESSION_LIFETIME,
+    SESSION_USE_INTERVAL,
+    SIGN_IN_TOKEN_LIFETIME,
+)
+from timeball.ports.store.paging import Page
+from timeball.ports.store.sign_in import FoundSession, NewSession, WebSession
+from timeball.stores.sql.driver import Row, Tx, scalar
+from timeball.stores.sql.part import StorePart
+from timeball.stores.sql.registry.api_keys import key_of
+from timeball.stores.sql.rows.values import plain
+from timeball.stores.sql.statements import query
+
+ADD_SIGN_IN_TOKEN = query("add_sign_in_token")
+DROP_EXPIRED_TOKENS = query("drop_expired_tokens")
+SIGN_IN_TOKEN = query("sign_in_token")
+TAKE_SIGN_IN_TOKEN = query("take_sign_in_token")
+OPEN_WEB_SESSION = query("open_web_session")
+DROP_UNUSED_SESSIONS = query("drop_unused_sessions")
+DROP_SURPLUS_SESSIONS = query("drop_surplus_sessions")
+SESSION_BY_DIGEST = query("session_by_digest")
+USE_SESSION = query("use_session")
+LIST_SESSIONS = query("list_sessions")
+REVOKE_SESSION = query("revoke_session")
+
+MAX_DROPPED_ROWS: Final = 100
+"""Each new row removes at most this many that have ended."""
+_AFTER_ALL: Final = "s_g"
+"""Sorts after all ids of sessions, which continue with hexadecimal digits."""
+
+
+class WebSessions(StorePart):
+    async def add_sign_in_token(self, digest: str, key_id: str) -> Micros | None:
+        async def work(tx: Tx) -> Micros | None:
+            await tx.execute(DROP_EXPIRED_TOKENS, most=MAX_DROPPED_ROWS)
+            added = await tx.fetch(ADD_SIGN_IN_TOKEN, digest=digest, key_id=key_id, lasts=SIGN_IN_TOKEN_LIFETIME)
+            expires_at: Micros | None = scalar(added)
+            return expires_at
+
+        return await self._db.write(work)
+
+    async def has_sign_in_token(self, digest: str) -> bool:
+        async def work(tx: Tx) -> bool:
+            return bool(await tx.fetch(SIGN_IN_TOKEN, digest=digest))
+
+        return await self._db.read(work)
+
+    async def exchange_token(self, new: NewSession, token: str) -> WebSession | None:
+        async def work(tx: Tx) -> WebSession | None:
+            key_id = scalar(await tx.fetch(TAKE_SIGN_IN_TOKEN, digest=token))
+            if key_id is None:  # or this is the second try of a transaction whose answer was lost
+                return _session(await _find(tx, new.digest))
+            return await _open(tx, new, key_id)
+
+        return await self._db.write(work)
+
+    async def open_web_session(self, new: NewSession, key_id: str) -> WebSession | None:
+        async def work(tx: Tx) -> WebSession | None:
+            return await _open(tx, new, key_id)
+
+        return await self._db.write(work)
+
+    async def session_by_digest(self, digest: str) -> FoundSession | None:
+        async def work(tx: Tx) -> FoundSession | None:
+            return await _find(tx, digest)
+
+        return await self._db.read(work)
+
+    async def use_session(self, digest: str) -> bool:
+        async def work(tx: Tx) -> bool:
+            return bool(await tx.fetch(USE_SESSION, digest=digest, interval=SESSION_USE_INTERVAL))
+
+        return await self._db.write(work)
+
+    async def list_sessions(self, tenant: str, key_id: str | None, cursor: str | None, limit: int) -> Page[WebSession]:
+        async def work(tx: Tx) -> Page[WebSession]:
+            rows = await tx.fetch(
+                LIST_SESSIONS,
+                tenant=tenant,
+                key_id=key_id or "",
+                before=plain(cursor or _AFTER_ALL),
+                idle=SESSION_IDLE_TIME,
+                lifetime=SESSION_LIFETIME,
+                most=limit + 1,
+            )
+            sessions = [_web_session(row) for row in rows[:limit]]
+            return Page(sessions, sessions[-1].id if len(rows) > limit else None)
+
+        return await self._db.read(work, slow=True)
+
+    async def revoke_session(self, tenant: str, key_id: str | None, session_id: str) -> str | None:
+        async def work(tx: Tx) -> str | None:
+            rows = await tx.fetch(REVOKE_SESSION, tenant=tenant, key_id=key_id or "", id=plain(session_id))
+            digest: str | None = scalar(rows)
+            return digest
+
+        return await self._db.write(work)
+
+
+async def _open(tx: Tx, new: NewSession, key_id: str) -> WebSession | None:
+    await tx.execute(DROP_UNUSED_SESSIONS, idle=SESSION_IDLE_TIME, most=MAX_DROPPED_ROWS)
+    await tx.execute(OPEN_WEB_SESSION, id=new.id, digest=new.digest, key_id=key_id)
+    await tx.execute(DROP_SURPLUS_SESSIONS, key_id=key_id, kept=MAX_SESSIONS_PER_KEY)
+    return _session(await _find(tx, new.digest))
+
+
+async def _find(tx: Tx, digest: str) -> FoundSession | None:
+    rows = await tx.fetch(
+        SESSION_BY_DIGEST,
+        digest=digest,
+        interval=SESSION_USE_INTERVAL,
+        idle=SESSION_IDLE_TIME,
+        lifetime=SESSION_LIFETIME,
+    )
+    return next((FoundSession(_web_session(row), bool(row[-1])) for row in rows), None)
+
+
+def _session(found: FoundSession | None) -> WebSession | None:
+    return None if found is None else found.session
+
+
+def _web_session(row: Row) -> WebSession:
+    session_id, created_at, last_used_at, *key = row[:10]
+    return WebSession(id=session_id, key=key_of(key), created_at=created_at, last_used_at=last_used_at)
