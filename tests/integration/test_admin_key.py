@@ -1,11 +1,14 @@
 """The admin key of a running server: changed by a restart, and shown on terminals only (I31)."""
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from tests.support.processes import Api, Process, free_port, worker_key
-from timeball.bootstrap import admin_key
+from timeball.bootstrap import greeting
+from timeball.bootstrap.server import StartedServer
 
 OLD, NEW = "old-admin-key-" * 4, "new-admin-key-" * 4
 
@@ -48,7 +51,8 @@ def test_a_new_key_is_shown_to_people_only(
     terminal: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stdout.isatty", lambda: terminal)
-    admin_key.greet("http://127.0.0.1:1300", NEW, Path("/data/admin.key"))
+    started = SimpleNamespace(address="http://127.0.0.1:1300", admin_key=NEW, is_new_key=True)
+    greeting.greet(cast(StartedServer, started), Path("/data/admin.key"))
     printed = capsys.readouterr().out
     assert (NEW in printed) == terminal
     assert "/data/admin.key" in printed

@@ -53,16 +53,22 @@ class Api:
 
 
 @asynccontextmanager
-async def running_api(folder: Path) -> AsyncIterator[Api]:
-    async with serving(sqlite_store(folder / "timeball.db")) as api:
+async def running_api(folder: Path, **options: Any) -> AsyncIterator[Api]:
+    async with serving(sqlite_store(folder / "timeball.db"), **options) as api:
         yield api
 
 
 @asynccontextmanager
 async def serving(
-    store: Store, archive: Archive | None = None, objects: Objects | None = None, dice: Dice | None = None
+    store: Store,
+    archive: Archive | None = None,
+    objects: Objects | None = None,
+    dice: Dice | None = None,
+    **options: Any,
 ) -> AsyncIterator[Api]:
-    """Start the API over a store, which is opened and closed here. Large values go to `objects`, if given."""
+    """Start the API over a store, which is opened and closed here. Large values go to `objects`, if given. `options` are
+    those of `create_app`.
+    """
     await store.open()
     clock = system.SystemClock()
     large_value_store = (
@@ -76,7 +82,7 @@ async def serving(
         while server.stalled():  # until each loop has ended its first turn
             await asyncio.sleep(0.001)
     ready = ReadinessProbe(server, lambda: False)
-    app = create_app(server.context, server.gateway, ready=ready, new_secret=system.secret, version="0.0.0")
+    app = create_app(server.context, server.gateway, ready=ready, new_secret=system.secret, version="0.0.0", **options)
     transport = httpx2.ASGITransport(app=app, raise_app_exceptions=True)
     try:
         async with httpx2.AsyncClient(transport=transport, base_url="http://timeball") as client:

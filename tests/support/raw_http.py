@@ -249,7 +249,7 @@ class Client:
         answered = Answered()
         head = await asyncio.wait_for(self._reader.readuntil(b"\r\n\r\n"), LATE)
         answered.feed(head)
-        if to_head or answered.status == 204:
+        if to_head or answered.status in (204, 304):
             return answered
         while not answered.complete:
             chunked = "transfer-encoding" in answered.headers

@@ -12,11 +12,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tests.support.api import WORKER, Api, FakeWorker
+from tests.support.api import ADMIN, WORKER, Api, FakeWorker
 from tests.support.stalls import TRIES, Ask, Stall, measured, send
 from timeball.api.app import ROUTES
 from timeball.api.routing import Permission, Route
 from timeball.domain.schedule.zone import names
+from timeball.domain.sign_in import MAX_SESSIONS_PER_KEY
+from timeball.ports.store.registry import Key
+from timeball.ports.store.sign_in import NewSession
 
 MIB: Final = 1 << 20
 LATER: Final = {"type": "date", "expression": "2199-01-01T00:00:00Z"}
@@ -44,11 +47,20 @@ class Size:
     letters: int
     batch_jobs: int
     batch_bytes: int
+    sessions: int
 
 
-REDUCED: Final = Size(large_jobs=5, small_jobs=1_000, runs=300, letters=40, batch_jobs=1_000, batch_bytes=3 * MIB)
+REDUCED: Final = Size(
+    large_jobs=5, small_jobs=1_000, runs=300, letters=40, batch_jobs=1_000, batch_bytes=3 * MIB, sessions=200
+)
 WHOLE: Final = Size(
-    large_jobs=200, small_jobs=10_000, runs=5_000, letters=1_000, batch_jobs=10_000, batch_bytes=32 * MIB
+    large_jobs=200,
+    small_jobs=10_000,
+    runs=5_000,
+    letters=1_000,
+    batch_jobs=10_000,
+    batch_bytes=32 * MIB,
+    sessions=1_000,
 )
 
 
@@ -233,6 +245,7 @@ def plain(method: str, path: str, *queries: str, **fields: Any) -> None:
             taskId="t",
             name="c0",
             keyId="k_none",
+            sessionId="s_none",
         )
         return [Ask(address, query=query, about=query, **fields) for query in queries or ("",)]
 
@@ -529,6 +542,10 @@ plain("POST", "/v1/clock:accept", status=(200, 409))
 plain("GET", "/v1/workers")
 plain("GET", "/v1/api-keys")
 plain("DELETE", "/v1/api-keys/{keyId}", status=(404,))
+plain("POST", "/v1/sign-out")
+plain("GET", "/v1/sessions", "limit=1000")
+plain("DELETE", "/v1/sessions/{sessionId}", status=(404,))
+plain("POST", "/v1/sign-in-links")
 plain("GET", "/jobs", "limit=1000")
 plain("GET", "/livez")
 plain("GET", "/readyz")
@@ -541,6 +558,19 @@ def create_key(state: State) -> list[Ask]:
     del state
     padding = b'{"role":"worker","name":%b}' % large_values()["escapes"]
     return [Ask("/v1/api-keys", padding, status=(422,))]
+
+
+@case("POST", "/v1/sign-in")
+def sign_in(state: State) -> list[Ask]:
+    del state
+    page = (("host", "localhost"), ("sec-fetch-site", "same-origin"), ("content-type", "application/json"))
+    wrong = b'{"token":"%b"}' % (b"\\u00e9" * 10_000)
+    cookies = (("cookie", "timeball_1300=;" * 2_000),)
+    return [
+        Ask("/v1/sign-in", wrong, headers=page, about="a long token", status=(422,)),
+        Ask("/v1/sign-in", encoded({"apiKey": ADMIN}), headers=(*page, *cookies), about="many cookies"),
+        Ask("/v1/sign-in", encoded({"token": "x" * 200}), headers=page, about="a wrong token", status=(401,)),
+    ]
 
 
 # --- the worker protocol ------------------------------------------------------------------------------------------
@@ -640,7 +670,19 @@ async def stored(api: Api, size: Size) -> State:
     state.small_workflow = await _put(api, "POST", "/v1/workflows", flow)
     await _put(api, "POST", f"/v1/workflows/{state.small_workflow}/run")
     await _runs(state)
+    await _sessions(api, size)
     return state
+
+
+async def _sessions(api: Api, size: Size) -> None:
+    """As many sessions as there may be, of some keys, and so as long as a page may be."""
+    store = api.server.context.store
+    for at in range(size.sessions // MAX_SESSIONS_PER_KEY):
+        name = "\n" * 200
+        key = Key(id=f"k_{at}", tenant="default", name=name, role="admin", digest=f"{at}", created_at=0)
+        await store.add_key(key)
+        for number in range(MAX_SESSIONS_PER_KEY):
+            await store.open_web_session(NewSession(id=f"s_{at:014x}{number:014x}", digest=f"{at} {number}"), key.id)
 
 
 async def _runs(state: State) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from importlib.resources.abc import Traversable
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -12,27 +13,33 @@ from msgspec import Struct
 
 from timeball.api import problems, views
 from timeball.api.asgi import Receive, Scope, Send
-from timeball.api.auth import Authenticator
+from timeball.api.auth import Authenticator, check_permission
 from timeball.api.documentation import openapi
 from timeball.api.documentation.docs_page import docs_page
 from timeball.api.headers import RepeatedHeader, find_repeated
 from timeball.api.query import read_query
 from timeball.api.request_body import check_encoding, read_body
 from timeball.api.responses import send_answer
-from timeball.api.routes import calendars, clock, health, keys, tasks, why, worker_protocol, workers
+from timeball.api.routes import calendars, clock, health, keys, sign_in, tasks, web, why, worker_protocol, workers
 from timeball.api.routes.jobs import backfills, batch, forecast, job_actions, jobs, legacy, schedules
 from timeball.api.routes.overview import stats, timeline
 from timeball.api.routes.runs import bulk_runs, dead_letters, runs
 from timeball.api.routes.workflows import workflow_runs, workflows
 from timeball.api.routing import Answer, Call, Headers, Permission, Request, Route, Services
+from timeball.api.sign_in.sessions import Sessions
+from timeball.api.sign_in.site import Site
 from timeball.domain.errors import NotFound, Unavailable
+from timeball.domain.web_address import WebAddress
 from timeball.jobspec import json_input
 from timeball.operation.context import OperationContext
 from timeball.operation.jobs.submit import Submit
 from timeball.ports.readiness import Readiness
+from timeball.ports.store.registry import Key
+from timeball.ports.store.sign_in import WebSession
 from timeball.ports.worker_protocol import KeyedWorkerProtocol
 from timeball.resource_shortage import is_shortage
 from timeball.slices import beside
+from timeball.web.static_files import bundled
 
 ROUTES: Final[tuple[Route, ...]] = (
     *jobs.ROUTES,
@@ -54,6 +61,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *workers.ROUTES,
     *clock.ROUTES,
     *keys.ROUTES,
+    *sign_in.ROUTES,
     *legacy.ROUTES,
     *health.ROUTES,
     *worker_protocol.ROUTES,
@@ -61,6 +69,10 @@ ROUTES: Final[tuple[Route, ...]] = (
 """All routes of the API, in the order in which they are documented."""
 MAX_REMEMBERED: Final = 1_000
 """Maximum number of request heads in the cache."""
+LOCAL_SITE: Final = Site(WebAddress("http", "127.0.0.1", 1300))
+"""The site of a server with the default settings."""
+PAGES_TOO: Final = frozenset({"/jobs"})
+"""Paths of the API that are also pages of the web UI."""
 
 
 def create_app(
@@ -71,28 +83,46 @@ def create_app(
     new_secret: Callable[[], str],
     version: str,
     stopping: Callable[[], bool] = lambda: False,
+    site: Site = LOCAL_SITE,
     routes: Sequence[Route] = ROUTES,
+    static_files: Traversable | None = None,
 ) -> Paths:
     """Return the API over a store and the worker protocol. `ready` returns the checks of the store and the loops;
     `new_secret` returns an unguessable secret for a new API key; `stopping` returns True when the server is stopping.
+    `site` is the address for browsers, `static_files` the folder of the web UI if it is not the built one.
     """
     authenticate = Authenticator(context.store, context.clock)
+    sessions = Sessions(context, site)
+
+    def forget_key(key: Key) -> None:
+        authenticate.forget(key)
+        sessions.forget_key(key)
+
     services = Services(
         context=context,
         dispatch=dispatch,
         submit=Submit(context, views.render_job),
         ready=ready,
         new_secret=new_secret,
-        forget_key=authenticate.forget,
+        find_key=authenticate.find,
+        forget_key=forget_key,
+        sessions=sessions,
         version=version,
         documents=_Documents(routes, version),
         stopping=stopping,
+        web_ui=web.WebUi(static_files or bundled(), site.address.base_path),
     )
     paths: dict[str, list[Route]] = {}
     for route in routes:
         paths.setdefault(route.path, []).append(route)
-    endpoints = {path: Endpoint(methods, services, authenticate) for path, methods in paths.items()}
-    return Paths(endpoints, default=Endpoint([], services, authenticate))
+    endpoints = {path: _endpoint(path, methods, services, authenticate) for path, methods in paths.items()}
+    default = PageEndpoint([], services, authenticate)
+    return Paths(endpoints, default=default, base_path=site.address.base_path)
+
+
+def _endpoint(path: str, routes: Sequence[Route], services: Services, authenticate: Authenticator) -> Endpoint:
+    kind = PageEndpoint if path in PAGES_TOO else Endpoint
+    return kind(routes, services, authenticate)
 
 
 class _Documents:
@@ -135,10 +165,12 @@ class Paths:
     parameters are matched one after the other.
     """
 
-    def __init__(self, endpoints: Mapping[str, Endpoint], default: Endpoint) -> None:
+    def __init__(self, endpoints: Mapping[str, Endpoint], default: Endpoint, base_path: str = "/") -> None:
         self._fixed = {path: endpoint for path, endpoint in endpoints.items() if "{" not in path}
         self._others = [(_pattern(path), endpoint) for path, endpoint in endpoints.items() if "{" in path]
         self._default = default
+        self._prefix = base_path.removesuffix("/")
+        """The path of the public URL. A proxy may remove it from requests or not."""
         self.asked: dict[bytes, Asked] = {}
         """Cache of parsed requests, by their heads."""
 
@@ -153,6 +185,12 @@ class Paths:
 
         The path is compared as it was sent: an encoded slash is not a separator, and only parameters are decoded, once.
         """
+        found = self._match(raw_path)
+        if found is None and self._prefix and raw_path.startswith(f"{self._prefix}/"):
+            found = self._match(raw_path.removeprefix(self._prefix))
+        return found or (self._default, {})
+
+    def _match(self, raw_path: str) -> tuple[Endpoint, Mapping[str, str]] | None:
         if (endpoint := self._fixed.get(raw_path)) is not None:
             return endpoint, {}
         for pattern, endpoint in self._others:
@@ -163,7 +201,7 @@ class Paths:
                     if not all(map(_is_plain, parameters.values())):
                         break
                 return endpoint, parameters
-        return self._default, {}
+        return None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -230,10 +268,15 @@ class Endpoint:
         headers = request.headers
         route = self._routes.get(request.method)
         if route is None:
-            return await self._without_route(request.method, headers)
-        key = None
+            return await self._without_route(request)
+        key = session = None
         if route.permission is not Permission.PUBLIC:
-            key = await self._authenticate(headers.get(b"authorization"), route.permission)
+            authorization = headers.get(b"authorization")
+            if authorization is None and b"cookie" in headers:
+                session = await self._session(request, route.permission)
+                key = session.key
+            else:
+                key = await self._authenticate(authorization, route.permission)
             if request.client is not None:
                 request.client.admit()
         query = read_query(request.query, route.query) if route.query is not None else None
@@ -246,18 +289,27 @@ class Endpoint:
                 raw = request.body
             if not route.reads_raw:
                 body = await self._read(route, raw)
-        return await route.handle(Call(self._services, key, request, query, body, raw))
+        return await route.handle(Call(self._services, key, request, query, body, raw, session))
+
+    async def _session(self, request: Request, permission: Permission) -> WebSession:
+        session = await self._services.sessions.authenticate(request.method, request.headers)
+        check_permission(session.key, permission)
+        return session
 
     async def _read(self, route: Route, raw: bytes) -> Any:
         if route.body_optional and not raw.strip():
             return route.body()
         return await json_input.read(raw, self._decoders[route.method], self._services.context.clock)
 
-    async def _without_route(self, method: str, headers: Mapping[bytes, bytes]) -> Answer:
-        if method != "OPTIONS":
-            raise problems.MethodNotAllowed(method[:20], self._allowed)
+    async def _without_route(self, request: Request) -> Answer:
+        if request.method != "OPTIONS":
+            raise problems.MethodNotAllowed(request.method[:20], self._allowed)
         if not self._is_public:
-            await self._authenticate(headers.get(b"authorization"), Permission.PUBLIC)
+            authorization = request.headers.get(b"authorization")
+            if authorization is None and b"cookie" in request.headers:
+                await self._session(request, Permission.PUBLIC)
+            else:
+                await self._authenticate(authorization, Permission.PUBLIC)
         return Answer(status=204, headers=[(b"allow", self._allowed.encode())])
 
     def refuse(self, error: Exception, request: Request) -> Answer:
@@ -269,6 +321,18 @@ class Endpoint:
         else:
             found = problems.unexpected(error, self._services.context.dice, request.method, request.path)
         return Answer(msgspec.json.encode(found), found.status, problems.CONTENT_TYPE, problems.headers(error))
+
+
+class PageEndpoint(Endpoint):
+    """Answers browsers with the web UI. It answers other requests like any endpoint: with the routes of the path, or
+    with a 404 if it has none.
+    """
+
+    async def _answer(self, request: Request) -> Answer:
+        is_read = request.method in ("GET", "HEAD")
+        if is_read and (not self._routes or web.is_navigation(request)):
+            return await web.PAGE.handle(Call(self._services, None, request, None, None, b""))
+        return await super()._answer(request)
 
 
 def _pattern(path: str) -> re.Pattern[str]:

@@ -1,33 +1,27 @@
-"""Authentication and authorization. The route states the permission that it needs; the API key has the tenant and the
-role.
+"""Authentication and authorization. The route states the permission that it needs; the API key, or that of the web
+session, has the tenant and the role.
 """
 
 from __future__ import annotations
 
 import hashlib
 from functools import lru_cache
-from typing import Final, TypeVar
+from typing import Final
 
 from timeball.api.routing import Permission
+from timeball.api.sign_in.remember import REMEMBER, remember
 from timeball.domain.errors import Forbidden, Unauthorized
-from timeball.domain.instant import SECOND, Micros
+from timeball.domain.instant import Micros
 from timeball.ports.clock import Clock
 from timeball.ports.store.registry import Key, KeyStore, Role
 
-T = TypeVar("T")
-
-REMEMBER: Final = 3 * SECOND
-"""How long a key that was looked up stays in the cache. A revocation on another server takes effect within
-this time.
-"""
-MAX_REMEMBERED: Final = 10_000
 MAX_KEY_LENGTH: Final = 4_096
 _NOBODY: Final[tuple[Micros, Key | None]] = (0, None)
 """The cache entry of an unknown key; it has always expired."""
 
 GRANTS: Final[dict[Role, frozenset[Permission]]] = {
     "admin": frozenset(Permission),
-    "worker": frozenset({Permission.PUBLIC, Permission.WORKER}),
+    "worker": frozenset({Permission.PUBLIC, Permission.KEY, Permission.WORKER}),
 }
 
 
@@ -50,8 +44,12 @@ class Authenticator:
         if key is None:
             raise Unauthorized("this API key is unknown; it is mistyped or was revoked")
         if permission not in GRANTS[key.role]:
-            raise Forbidden(f"a key with the role {key.role!r} has no {permission.value!r} permission")
+            raise _missing(key, permission)
         return key
+
+    async def find(self, secret: str) -> Key | None:
+        """Return the valid key with this secret, or None."""
+        return await self._find(hashlib.sha256(secret.encode()).digest())
 
     def forget(self, key: Key) -> None:
         """Remove a revoked key from the cache."""
@@ -64,10 +62,10 @@ class Authenticator:
         key = await self._keys.key_by_digest(digest.hex())
         if key is None:
             self._known.pop(digest, None)
-            _remember(self._unknown, digest, now + REMEMBER)
+            remember(self._unknown, digest, now + REMEMBER)
         else:
             self._unknown.pop(digest, None)
-            _remember(self._known, digest, (now + REMEMBER, key))
+            remember(self._known, digest, (now + REMEMBER, key))
         return key
 
 
@@ -81,11 +79,11 @@ def _digest(authorization: bytes) -> bytes:
     return hashlib.sha256(secret).digest()
 
 
-def _remember(memory: dict[bytes, T], digest: bytes, value: T) -> None:
-    """Add an entry to a cache of limited size: a client that tries a million keys displaces the oldest entries and does
-    not fill the memory.
-    """
-    memory.pop(digest, None)
-    if len(memory) >= MAX_REMEMBERED:
-        del memory[next(iter(memory))]
-    memory[digest] = value
+def check_permission(key: Key, permission: Permission) -> None:
+    """Raise `Forbidden` if the role of the key does not have the permission."""
+    if permission not in GRANTS[key.role]:
+        raise _missing(key, permission)
+
+
+def _missing(key: Key, permission: Permission) -> Forbidden:
+    return Forbidden(f"a key with the role {key.role!r} has no {permission.value!r} permission")

@@ -52,6 +52,13 @@ class CronPreviewBody(Struct, frozen=True, rename="camel", forbid_unknown_fields
     max_runs: Annotated[int, Meta(ge=1, le=1_000_000_000)] | None = None
 
 
+class SignInBody(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    """The token of a one-time link, or an API key."""
+
+    token: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
+    api_key: Annotated[str, Meta(min_length=1, max_length=4_096)] | None = None
+
+
 class PauseBody(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     reason: Annotated[str, Meta(max_length=1_000)] = ""
     until: Annotated[str, Meta(max_length=64, description="When the job resumes automatically.")] | None = None

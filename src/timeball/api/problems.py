@@ -35,10 +35,24 @@ class NotReady(TimeballError):
     code = "not_ready"
 
 
+class CrossSite(errors.Forbidden):
+    """Raised for a request with a session that does not come from the web UI of this server."""
+
+    code = "cross_site"
+
+
+class SignInRefused(errors.Forbidden):
+    """Raised when browsers cannot sign in at this address."""
+
+    code = "sign_in_refused"
+
+
 STATUSES: Final[dict[type[Exception], tuple[int, str]]] = {
     Malformed: (400, "The request cannot be read"),
     errors.Unauthorized: (401, "A valid key is needed"),
     errors.Forbidden: (403, "This key does not have the permission"),
+    CrossSite: (403, "The request does not come from the web UI"),
+    SignInRefused: (403, "Sign-in is refused here"),
     errors.NotFound: (404, "Not found"),
     MethodNotAllowed: (405, "Method not allowed"),
     errors.Conflict: (409, "The state of the resource does not allow this"),

@@ -39,4 +39,5 @@ async def read_body(headers: Mapping[bytes, bytes], receive: Receive, limit: int
 
 
 def _too_large(limit: int) -> TooLarge:
-    return TooLarge(f"the body is larger than {limit >> 20} MiB")
+    size = f"{limit >> 20} MiB" if limit >= 1 << 20 else f"{limit >> 10} KiB"
+    return TooLarge(f"the body is larger than {size}")

@@ -9,18 +9,20 @@ from typing import Final
 from timeball.api.asgi import Receive, Send
 from timeball.api.routing import Answer, Headers
 
-_ALWAYS: Final = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
+WITHOUT_BODY: Final = frozenset({204, 304})
+"""Statuses of answers that have no body, and so neither its type nor its length."""
 
 
-def usual_headers(status: int, content_type: bytes) -> Headers:
+def usual_headers(status: int, content_type: bytes, cache_control: bytes) -> Headers:
     """Return the headers of every answer with this status and content type."""
-    return [*_ALWAYS] if status == 204 else [(b"content-type", content_type), *_ALWAYS]
+    headers: Headers = [(b"x-content-type-options", b"nosniff"), (b"cache-control", cache_control)]
+    return headers if status in WITHOUT_BODY else [(b"content-type", content_type), *headers]
 
 
 async def send_answer(answer: Answer, receive: Receive, send: Send, *, with_body: bool) -> None:
     body = answer.body
-    headers = usual_headers(answer.status, answer.content_type)
-    if isinstance(body, bytes) and answer.status != 204:
+    headers = usual_headers(answer.status, answer.content_type, answer.cache_control)
+    if isinstance(body, bytes) and answer.status not in WITHOUT_BODY:
         headers.append((b"content-length", b"%d" % len(body)))
     headers += answer.headers
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from timeball.api.asgi import Receive
+from timeball.api.sign_in.sessions import Sessions
 from timeball.domain import ids
 from timeball.domain.errors import NotFound
 from timeball.jobspec.json_input import MAX_BODY
@@ -21,10 +22,13 @@ from timeball.operation.context import OperationContext
 from timeball.operation.jobs.submit import Submit
 from timeball.ports.readiness import Readiness
 from timeball.ports.store.registry import Key
+from timeball.ports.store.sign_in import WebSession
 from timeball.ports.worker_protocol import KeyedWorkerProtocol
+from timeball.web.static_files import Bundle
 
 JSON: Final = b"application/json"
 TEXT: Final = b"text/plain; charset=utf-8"
+NO_STORE: Final = b"no-store"
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -39,6 +43,8 @@ class Permission(StrEnum):
     ADMIN = "admin"
     WORKER = "worker"
     """Send messages of the worker protocol."""
+    KEY = "key"
+    """Any valid API key."""
 
 
 class Answer(Struct, frozen=True):
@@ -46,6 +52,7 @@ class Answer(Struct, frozen=True):
     status: int = 200
     content_type: bytes = JSON
     headers: Headers = []
+    cache_control: bytes = NO_STORE
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +64,17 @@ class Services:
     submit: Submit
     ready: Callable[[], Awaitable[Readiness]]
     new_secret: Callable[[], str]
+    find_key: Callable[[str], Awaitable[Key | None]]
+    """Returns the valid key with a secret."""
     forget_key: Callable[[Key], None]
+    sessions: Sessions
     version: str
     documents: Callable[[], Awaitable[Mapping[str, Answer]]]
     """Returns the pages `/openapi.json` and `/docs`. They are created with the first request, which takes a second."""
     stopping: Callable[[], bool]
     """Returns True when the server is stopping. Long answers then end."""
+    web_ui: Callable[[], Awaitable[Bundle]]
+    """Returns the files of the web UI. They are read and compressed with the first request."""
 
 
 class UnknownCaller(Protocol):
@@ -109,6 +121,8 @@ class Call(Struct, frozen=True):
     body: Any
     """An instance of the route's body type; None where the handler reads `raw` itself."""
     raw: bytes
+    session: WebSession | None = None
+    """The web session of the request; None if it has an API key, or none of both."""
 
     @property
     def path(self) -> Mapping[str, str]:

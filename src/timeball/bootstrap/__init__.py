@@ -95,7 +95,7 @@ def _carrier(config: MigrateConfig) -> CopyObjects:
 
 
 async def _up(config: UpConfig) -> int:
-    from timeball.bootstrap import admin_key, heartbeat_thread
+    from timeball.bootstrap import greeting, heartbeat_thread
     from timeball.bootstrap import server as bootstrap_server
     from timeball.bootstrap import worker as bootstrap_worker
     from timeball.bootstrap.descriptors import raise_limit
@@ -105,27 +105,28 @@ async def _up(config: UpConfig) -> int:
     config = replace(config, slots=descriptors.slots(config.slots, serving=True))
     async with contextlib.AsyncExitStack() as stack:
         limits = descriptors.connections(config.slots)
-        server, address, key = await bootstrap_server.start_server(config, stack, stop, limits)
+        started = await bootstrap_server.start_server(config, stack, stop, limits)
+        server = started.server
         beats = heartbeat_thread.to_store(config, server.context.store)
         await bootstrap_worker.start_worker(config, server.gateway, stack, stop, descriptors=descriptors, beats=beats)
         tune_interpreter()
-        admin_key.greet(address, key, config.admin_key_file)
+        greeting.greet(started, config.admin_key_file, await greeting.sign_in_link(started))
         await stop.first.wait()
         _log.info("stopping: letting runs finish; interrupt again to stop at once")
     return 0
 
 
 async def _server(config: ServerConfig) -> int:
-    from timeball.bootstrap import admin_key
+    from timeball.bootstrap import greeting
     from timeball.bootstrap import server as bootstrap_server
     from timeball.bootstrap.descriptors import raise_limit
 
     stop = StopSignals()
     limits = raise_limit().connections(slots=0)
     async with contextlib.AsyncExitStack() as stack:
-        _, address, key = await bootstrap_server.start_server(config, stack, stop, limits)
+        started = await bootstrap_server.start_server(config, stack, stop, limits)
         tune_interpreter()
-        admin_key.greet(address, key, config.admin_key_file)
+        greeting.greet(started, config.admin_key_file)
         await stop.first.wait()
     return 0
 

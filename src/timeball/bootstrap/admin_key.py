@@ -1,11 +1,10 @@
-"""The admin key of a server: where it comes from, which key it replaces, and where it is printed."""
+"""The admin key of a server: where it comes from, and which key it replaces."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
 import os
-import sys
 from pathlib import Path
 from typing import Final
 
@@ -76,28 +75,6 @@ async def _allow(store: Store, digest: str, source: BootstrapSource, last: str |
             " starts with the newer one again, or with another"
         )
     return done.accepted
-
-
-def greet(address: str, key: str | None, key_file: Path) -> None:
-    """Print the address of the server. A key that was generated now is printed only on a terminal, because other output
-    may be a log.
-    """
-    if key is None:
-        print(f"Timeball is up: {address}", flush=True)
-        return
-    shown = sys.stdout.isatty()
-    token = key if shown else f"$(cat {key_file})"
-    lines = [f"  admin key  {key}", f"             (kept in {key_file}; the command line on this machine finds it)"]
-    print(
-        f"Timeball is up: {address}\n",
-        *(lines if shown else [f"  admin key  in {key_file}; the command line on this machine finds it"]),
-        "",
-        "  try        timeball jobs create hello --shell 'echo hello' --wait",
-        f'  or         curl -H "Authorization: Bearer {token}" {address}/v1/jobs \\',
-        """               -d '{"task": {"kind": "shell", "command": "echo hello"}}'\n""",
-        sep="\n",
-        flush=True,
-    )
 
 
 def _last(memory: Path) -> str | None:

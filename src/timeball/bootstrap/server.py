@@ -6,8 +6,10 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
 from typing import Final
 
+import structlog
 import uvicorn
 
 import timeball
@@ -16,6 +18,7 @@ from timeball.api.app import create_app
 from timeball.api.http.connection_limits import ConnectionLimits
 from timeball.api.http.fast_protocol import FastProtocol
 from timeball.api.http.http_server import HttpServer
+from timeball.api.sign_in.site import Site, make_site
 from timeball.bootstrap import admin_key
 from timeball.bootstrap.private_files import close_files
 from timeball.bootstrap.process import StopSignals
@@ -36,11 +39,23 @@ FAREWELL: Final = 1.0
 sending requests.
 """
 
+_log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class StartedServer:
+    server: Server
+    address: str
+    site: Site
+    admin_key: str
+    is_new_key: bool
+    """True if the admin key was generated now."""
+
 
 async def start_server(
     config: ServerConfig, stack: contextlib.AsyncExitStack, stop: StopSignals, limits: ConnectionLimits
-) -> tuple[Server, str, str | None]:
-    """Start a server and its API. Return the server, its address, and the admin key if it was generated now."""
+) -> StartedServer:
+    """Start a server and its API."""
     certificate = None
     if config.tls_cert is not None and config.tls_key is not None:
         certificate = Certificate(config.tls_cert, config.tls_key)
@@ -64,6 +79,8 @@ async def start_server(
     server.start()
     stack.push_async_callback(server.stop)
     stopping = asyncio.Event()
+    host, port = sockets[0].getsockname()[:2]
+    site = _site(config, port)
     app = create_app(
         server.context,
         server.gateway,
@@ -71,6 +88,7 @@ async def start_server(
         new_secret=system.secret,
         version=timeball.__version__,
         stopping=stopping.is_set,
+        site=site,
     )
     http = HttpServer(
         uvicorn.Config(
@@ -89,10 +107,22 @@ async def start_server(
     )
     serving = asyncio.create_task(http.serve(sockets))
     stack.push_async_callback(_stop_http, http, serving, server, stopping, stop)
-    host, port = sockets[0].getsockname()[:2]
     remember(config.data_dir, port, secure=certificate is not None)
     scheme = "http" if certificate is None else "https"
-    return server, f"{scheme}://{host}:{port}", key if is_new else None
+    return StartedServer(server, f"{scheme}://{host}:{port}", site, key, is_new)
+
+
+def _site(config: ServerConfig, port: int) -> Site:
+    site = make_site(
+        config.host,
+        port,
+        tls=config.tls_cert is not None,
+        public_url=config.public_url,
+        allow_insecure=config.insecure_sign_in,
+    )
+    if site.refusal is not None:
+        _log.warning(site.refusal)
+    return site
 
 
 @contextlib.asynccontextmanager

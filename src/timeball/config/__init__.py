@@ -14,7 +14,7 @@ A secret setting may also come from a file with one line: `--token-file`, `TIMEB
 
 from __future__ import annotations
 
-from timeball.config.load import client, migrate, remember, server, up, worker
+from timeball.config.load import client, migrate, remember, server, sign_in_page, up, worker
 from timeball.config.roles import (
     SECRETS,
     SETTINGS,
@@ -45,6 +45,7 @@ __all__ = [
     "migrate",
     "remember",
     "server",
+    "sign_in_page",
     "up",
     "worker",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -44,20 +45,33 @@ def noted(given: Given, port: int | None) -> list[str]:
     return (files.content(note(given, port)) or "").split("\n")
 
 
+def sign_in_page(given: Given) -> Path:
+    """Return the file that leads a browser to a one-time link: in the data folder of this machine, which jobs cannot
+    read, if this user has one.
+    """
+    folder = _data_folder(given, urlsplit(given.used("url")[0]).port)
+    if not os.access(folder, os.W_OK | os.X_OK):
+        folder = files.home(given.environ, "XDG_STATE_HOME", ".local/state")
+    return folder / "sign-in.html"
+
+
 def admin_key_file(data_dir: Path) -> Path:
     return data_dir / "admin.key"
 
 
 def _key_in_data_folder(given: Given, port: int | None) -> str | None:
-    """Return the admin key in the data folder: the folder that is set, else the one that the server on the port
-    recorded, else the default.
-    """
-    path = admin_key_file(Path(given("data_dir") or noted(given, port)[0] or given.used("data_dir")))
+    """Return the admin key in the data folder."""
+    path = admin_key_file(_data_folder(given, port))
     found = files.content(path)
     if found is not None:
         # Checked even if a file in the current folder names the data folder: the key in it belongs to this machine.
         _check_destination(given, Trust.USER, str(path))
     return found
+
+
+def _data_folder(given: Given, port: int | None) -> Path:
+    """Return the folder that is set, else the one that the server on the port recorded, else the default."""
+    return Path(given("data_dir") or noted(given, port)[0] or given.used("data_dir"))
 
 
 def _check_destination(given: Given, key_trust: Trust, key_source: str) -> None:

@@ -75,6 +75,11 @@ def remember(data_dir: Path, port: int, environ: Mapping[str, str] | None = None
         return  # only a convenience: a server without a home folder works as well
 
 
+def sign_in_page(flags: Flags, environ: Mapping[str, str] | None = None) -> Path:
+    """Return the file of this user that leads a browser to a one-time link."""
+    return destinations.sign_in_page(_given(flags, environ))
+
+
 def _given(flags: Flags, environ: Mapping[str, str] | None) -> Given:
     return Given(TABLE, flags, environ)
 

@@ -136,6 +136,16 @@ def urls(value: Any) -> tuple[str, ...]:
     return found
 
 
+def public_url(value: Any) -> str:
+    """Read the address at which browsers reach the server, without a slash at its end."""
+    url = text(value).rstrip("/")
+    try:
+        trust.check_server(url)
+    except ValueError as error:
+        raise ValueError(f"write an address like https://timeball.example.org ({error})") from None
+    return url
+
+
 def folder(value: Any) -> Path:
     path = text(value)
     if "\0" in path:

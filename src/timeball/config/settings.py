@@ -77,6 +77,20 @@ class Listening:
         note="with --tls-cert",
         also=("worker",),
     )
+    public_url: str | None = setting(
+        values.PUBLIC_URL,
+        "the address at which browsers reach the server, for sign-in links and behind a proxy",
+        "--public-url",
+        default_text="the address to listen on",
+        protects=True,
+    )
+    insecure_sign_in: bool = setting(
+        values.SWITCH,
+        "allow sign-in with a browser over HTTP from other machines, where others can read the cookie",
+        "--insecure-sign-in",
+        default="off",
+        protects=True,
+    )
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)

@@ -28,6 +28,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from timeball.domain import web_address
+
 _HOST: Final = re.compile(r"[^\x00-\x20\x7f@\\/?#]+")
 
 
@@ -41,20 +43,8 @@ class Trust(IntEnum):
 
 
 def is_loopback(server: str) -> bool:
-    """True if a URL names an address of this machine: `localhost`, 127.0.0.0/8 in its usual form, or ::1.
-
-    Other spellings (`127.1`, `0x7f.1`, a trailing dot, a zone) do not count, because resolvers disagree about them.
-    """
-    import ipaddress
-
-    host = urlsplit(server).hostname or ""
-    if host == "localhost":
-        return True
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return address.is_loopback and "%" not in host and getattr(address, "ipv4_mapped", None) is None
+    """True if a URL names an address of this machine."""
+    return web_address.is_loopback(urlsplit(server).hostname or "")
 
 
 def check_server(url: str) -> None:

@@ -23,6 +23,7 @@ class Value(Generic[T]):
 
 
 URLS: Final = Value(readers.urls, "URL[,URL…]", "`http://…` or `https://…`, several with commas")
+PUBLIC_URL: Final = Value(readers.public_url, "URL", "`http://…` or `https://…`, with a path if there is a prefix")
 TOKEN: Final = Value(readers.token, "KEY", "one line of ASCII characters")
 ADMIN_KEY: Final = Value(readers.admin_key, "KEY", f"at least {MIN_ADMIN_KEY_LENGTH} ASCII characters")
 FILE: Final = Value(readers.file, "FILE", "the path of a file")

@@ -48,7 +48,7 @@ class _Page:
             '<meta name="viewport" content="width=device-width, initial-scale=1">'
             f"<title>{_text(info['title'])} API</title><style>{style}</style></head><body>"
             f'<nav><a class="brand" href="#top">{_text(info["title"])}</a>{links}'
-            '<a href="#types">Types</a><a href="#problems">Errors</a><a href="/openapi.json">openapi.json</a></nav>'
+            '<a href="#types">Types</a><a href="#problems">Errors</a><a href="openapi.json">openapi.json</a></nav>'
             f'<main id="top"><header><h1>{_text(info["title"])} API <small>{_text(info["version"])}</small></h1>'
             f"{_prose(info['description'])}</header>{sections}{self._types()}{_problems()}</main></body></html>"
         )

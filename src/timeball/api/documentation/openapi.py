@@ -27,6 +27,7 @@ TAGS: Final = {
     "timeline": "Runs and coming fires, in lanes",
     "workers": "The processes that execute runs",
     "api-keys": "The keys that authenticate clients and workers",
+    "sessions": "Browsers that are signed in",
     "clock": "The store's time, and holds of planning",
     "legacy": "An older path for the same jobs",
     "service": "Health checks and this description",
@@ -38,6 +39,7 @@ _ID_FORMS: Final = {
     "backfillId": "^b_[0-9a-f]{28}$",
     "workflowId": "^j_[0-9a-f]{28}$",
     "workflowRunId": "^r_[0-9a-f]{28}$",
+    "sessionId": "^s_[0-9a-f]{28}$",
 }
 _PROBLEMS: Final = {
     400: "The body is not JSON.",
@@ -145,7 +147,7 @@ def tag(route: Route) -> str:
     first = re.split(r"[/:]", route.path.removeprefix("/v1").removeprefix("/"))[0]
     if not route.path.startswith("/v1"):
         return "legacy" if first == "jobs" else "service"
-    return first
+    return "sessions" if first.startswith("sign-") else first
 
 
 def _path_parameters(route: Route) -> Iterator[dict[str, Any]]:

@@ -16,7 +16,7 @@ from uvicorn.server import ServerState
 from timeball.api.app import Asked, Endpoint, Paths
 from timeball.api.http.buffered_protocol import BufferedProtocol
 from timeball.api.http.connection_limits import MAX_HEAD_BYTES, MAX_HEADERS, Connections, Peer
-from timeball.api.responses import usual_headers
+from timeball.api.responses import WITHOUT_BODY, usual_headers
 from timeball.api.routing import Answer, Headers, Request
 
 MAX_BYTES: Final = 65_536
@@ -193,8 +193,8 @@ class FastProtocol(asyncio.Protocol):
         headers = [*self._state.default_headers, *answer.headers]
         if self._closes and _FAREWELL not in headers:
             headers.append(_FAREWELL)
-        length = b"" if answer.status == 204 else b"content-length: %d\r\n" % len(body)
-        head = _usual_head(answer.status, answer.content_type)
+        length = b"" if answer.status in WITHOUT_BODY else b"content-length: %d\r\n" % len(body)
+        head = _usual_head(answer.status, answer.content_type, answer.cache_control)
         transport.write(b"%b%b%b\r\n%b" % (head, _lines(headers), length, body))
         if _FAREWELL in headers:
             transport.close()
@@ -299,9 +299,9 @@ class _Reader:
 
 
 @functools.cache
-def _usual_head(status: int, content_type: bytes) -> bytes:
+def _usual_head(status: int, content_type: bytes, cache_control: bytes) -> bytes:
     """Return the part of a head that many answers share."""
-    return STATUS_LINE[status] + _lines(usual_headers(status, content_type))
+    return STATUS_LINE[status] + _lines(usual_headers(status, content_type, cache_control))
 
 
 def _lines(headers: Headers) -> bytes:

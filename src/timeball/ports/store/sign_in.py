@@ -22,6 +22,7 @@ class WebSession(Struct, frozen=True, kw_only=True):
     """A browser that is signed in. It acts with the tenant and the role of its key."""
 
     id: str
+    digest: str
     key: Key
     created_at: Micros
     last_used_at: Micros

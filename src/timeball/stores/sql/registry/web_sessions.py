@@ -129,5 +129,5 @@ def _session(found: FoundSession | None) -> WebSession | None:
 
 
 def _web_session(row: Row) -> WebSession:
-    session_id, created_at, last_used_at, *key = row[:10]
-    return WebSession(id=session_id, key=key_of(key), created_at=created_at, last_used_at=last_used_at)
+    session_id, digest, created_at, last_used_at, *key = row[:11]
+    return WebSession(id=session_id, digest=digest, key=key_of(key), created_at=created_at, last_used_at=last_used_at)

@@ -43,7 +43,7 @@ DELETE FROM web_sessions WHERE id IN (
 
 -- name: session_by_digest
 -- A session that has not ended, with its key, unless that was revoked; and whether its use has to be stored.
-SELECT s.id, s.created_at, s.last_used_at,
+SELECT s.id, s.digest, s.created_at, s.last_used_at,
   k.id, k.tenant, k.name, k.role, k.digest, k.created_at, k.revoked_at,
   CASE WHEN s.last_used_at <= {now} - :interval THEN 1 ELSE 0 END
 FROM web_sessions s JOIN keys k ON k.id = s.key_id
@@ -56,7 +56,7 @@ UPDATE web_sessions SET last_used_at = {now} WHERE digest = :digest AND last_use
 
 -- name: list_sessions
 -- A page of the sessions of a tenant that have not ended, newest first.
-SELECT s.id, s.created_at, s.last_used_at,
+SELECT s.id, s.digest, s.created_at, s.last_used_at,
   k.id, k.tenant, k.name, k.role, k.digest, k.created_at, k.revoked_at
 FROM web_sessions s JOIN keys k ON k.id = s.key_id
 WHERE s.tenant = :tenant AND s.id < :before AND k.revoked_at IS NULL AND (:key_id = '' OR s.key_id = :key_id)

@@ -1,0 +1,108 @@
+"""Finds the web session of a request."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Final
+
+from timeball.api.problems import SignInRefused
+from timeball.api.sign_in.remember import REMEMBER, remember
+from timeball.api.sign_in.same_origin import check_same_origin
+from timeball.api.sign_in.site import Site
+from timeball.domain.errors import Unauthorized
+from timeball.domain.instant import Micros
+from timeball.operation.context import Context
+from timeball.operation.sign_in.use_session import use_session
+from timeball.ports.store.registry import Key
+from timeball.ports.store.sign_in import WebSession
+
+MAX_COOKIE_LENGTH: Final = 200
+_UNKNOWN: Final[tuple[Micros, WebSession | None]] = (0, None)
+"""The cache entry of an unknown session; it has always expired."""
+
+
+class Sessions:
+    """Looks up sessions by the digest of their cookies, and caches known ones for a moment."""
+
+    def __init__(self, context: Context, site: Site) -> None:
+        self.site = site
+        self._context = context
+        self._known: dict[bytes, tuple[Micros, WebSession]] = {}
+
+    async def authenticate(self, method: str, headers: Mapping[bytes, bytes]) -> WebSession:
+        """Return the session of a request without an API key. A request for another host has none, whatever its cookies
+        are.
+        """
+        secret = self._secret(headers)
+        if secret is None:
+            raise Unauthorized("this route needs an API key; send it as 'Authorization: Bearer KEY', or sign in")
+        check_same_origin(self.site, method, headers)
+        return await self.check(_digest(secret))
+
+    def admit(self, method: str, headers: Mapping[bytes, bytes]) -> None:
+        """Raise an error unless the page that sent this request may sign in here."""
+        self.require_open()
+        host = headers.get(b"host", b"").decode("latin-1")
+        if not self.site.is_own_host(host):
+            raise SignInRefused(
+                f"{host[:200]!r} is not the address of this server: open {self.site.address.url},"
+                " or start the server with the address that you use as --public-url"
+            )
+        check_same_origin(self.site, method, headers)
+
+    def require_open(self) -> None:
+        """Raise an error if no browser may sign in at this server."""
+        if self.site.refusal is not None:
+            raise SignInRefused(self.site.refusal)
+
+    async def current(self, headers: Mapping[bytes, bytes]) -> WebSession | None:
+        """Return the session of a request that is about to get another one."""
+        secret = self._secret(headers)
+        try:
+            return None if secret is None else await self.check(_digest(secret))
+        except Unauthorized:
+            return None
+
+    async def check(self, digest: str) -> WebSession:
+        """Return the session with this digest, unless it has ended."""
+        key = bytes.fromhex(digest)
+        until, session = self._known.get(key) or _UNKNOWN
+        if self._context.clock.monotonic() >= until:
+            session = await self._find(key)
+        if session is None:
+            raise Unauthorized("this session has ended; sign in again")
+        return session
+
+    def forget(self, digest: str) -> None:
+        """Remove a revoked session from the cache."""
+        self._known.pop(bytes.fromhex(digest), None)
+
+    def forget_key(self, key: Key) -> None:
+        """Remove the sessions of a revoked key from the cache."""
+        for digest in [digest for digest, (_, session) in self._known.items() if session.key.id == key.id]:
+            del self._known[digest]
+
+    def _secret(self, headers: Mapping[bytes, bytes]) -> str | None:
+        cookies = headers.get(b"cookie")
+        if cookies is None or self.site.refusal is not None:
+            return None
+        if not self.site.is_own_host(headers.get(b"host", b"").decode("latin-1")):
+            return None
+        secret = self.site.find_cookie(cookies.decode("latin-1"))
+        return None if secret is None or len(secret) > MAX_COOKIE_LENGTH else secret
+
+    async def _find(self, digest: bytes) -> WebSession | None:
+        now = self._context.clock.monotonic()
+        found = await self._context.store.session_by_digest(digest.hex())
+        if found is None:
+            self._known.pop(digest, None)
+            return None
+        if found.is_use_due:
+            await use_session(self._context, digest.hex())
+        remember(self._known, digest, (now + REMEMBER, found.session))
+        return found.session
+
+
+def _digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode("latin-1")).hexdigest()

@@ -1,0 +1,1 @@
+"""Operations of browsers that sign in: one-time links and web sessions."""

@@ -1,0 +1,23 @@
+"""Create a one-time link that opens the web UI signed in."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+from timeball.domain.errors import Conflict
+from timeball.domain.instant import Micros
+from timeball.operation.context import Context
+
+SIGN_IN_PAGE: Final = "#/sign-in?token="
+"""The token is in the fragment, which browsers send to no server and to no other page."""
+
+
+async def create_link(context: Context, key_id: str, address: str, token: str) -> tuple[str, Micros]:
+    """Return a link to the UI at this address, which ends with a slash, and the time at which it expires. The token
+    works once. Only its digest is stored.
+    """
+    expires_at = await context.store.add_sign_in_token(hashlib.sha256(token.encode()).hexdigest(), key_id)
+    if expires_at is None:
+        raise Conflict("the key that the link would sign in with was revoked")
+    return f"{address}{SIGN_IN_PAGE}{token}", expires_at

@@ -1,0 +1,18 @@
+"""Store that a web session is in use."""
+
+from __future__ import annotations
+
+import structlog
+
+from timeball.domain.errors import Unavailable
+from timeball.operation.context import Context
+
+_log = structlog.get_logger()
+
+
+async def use_session(context: Context, digest: str) -> None:
+    """Store the use. A store that cannot be written does not refuse a request that only reads."""
+    try:
+        await context.store.use_session(digest)
+    except Unavailable as error:
+        _log.warning("the use of a web session could not be stored", reason=error.detail)
