@@ -40,6 +40,7 @@ VARIABLES: Final = {
     "workflowRunId": "$WORKFLOW_RUN",
     "backfillId": "$BACKFILL",
     "keyId": "$KEY_ID",
+    "sessionId": "$WEB_SESSION",
     "taskId": "send-mail",
     "name": "freeze",
 }
@@ -57,6 +58,9 @@ QUERIES: Final = {
 }
 
 SESSION: Final = "'\"$SESSION\"'"
+TOKEN: Final = "'\"$TOKEN\"'"
+HEADERS: Final = {"POST /v1/sign-in": ["-H", '"Origin: $URL"', "-H", '"Content-Type: application/json"']}
+"""Headers that browsers send by themselves."""
 BODIES: Final[dict[str, Any]] = {
     "POST /v1/jobs:batch": [
         {"name": "first", "task": {"kind": "shell", "command": "echo 1"}},
@@ -65,6 +69,7 @@ BODIES: Final[dict[str, Any]] = {
     "POST /v1/jobs/{jobId}/pause": {"reason": "the warehouse moves"},
     "POST /v1/dead-letters:retry": {"filter": {"tag": "etl"}, "edit": {"parameters": {"region": "eu"}}},
     "POST /v1/dead-letters:discard": {"filter": {"tag": "old"}},
+    "POST /v1/sign-in": {"token": TOKEN},
     "POST /v1/worker/hello": {"name": "rack-7", "slots": 4},
     "POST /v1/worker/poll": {"session": SESSION, "seq": 1, "free": 1, "held": [], "wait": 0},
     "POST /v1/worker/report": {"session": SESSION, "pollSeq": 1, "free": 1},
@@ -127,6 +132,7 @@ def command(route: Route) -> str:
     body = BODIES.get(name(route), None if route.example is None else msgspec.to_builtins(route.example))
     if route.method != ("GET" if body is None else "POST"):
         words += ["-X", route.method]
+    words += HEADERS.get(name(route), [])
     path = re.sub(r"\{(\w+)\}", lambda found: VARIABLES[found[1]], route.path)
     words.append(f'"$URL{path}{QUERIES.get(name(route), "")}"')
     if body is not None:
@@ -136,7 +142,9 @@ def command(route: Route) -> str:
 
 def _body(body: Any) -> str:
     """On one line if it is short, else one line for each member."""
-    text = json.dumps(body, ensure_ascii=False).replace(json.dumps(SESSION), f'"{SESSION}"')
+    text = json.dumps(body, ensure_ascii=False)
+    for variable in (SESSION, TOKEN):
+        text = text.replace(json.dumps(variable), f'"{variable}"')
     if len(text) < 60 or not isinstance(body, dict | list):
         return text
     if isinstance(body, list):

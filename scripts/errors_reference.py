@@ -32,6 +32,15 @@ EXPLAINED: Final[dict[str, Explained]] = {
         "The request has no key, or a key that is unknown or revoked.",
         "Send `Authorization: Bearer KEY`. The first key is in `admin.key`, in the server's data folder.",
     ),
+    "cross_site": Explained(
+        "A page of another site sent the request with the cookie of a session, or a header that browsers send is"
+        " missing.",
+        "Use the web UI at the server's own address. Other clients send an API key instead of the cookie.",
+    ),
+    "sign_in_refused": Explained(
+        "Browsers cannot sign in at this address: it is not the server's own, or cookies would be sent over HTTP.",
+        "Use the address in `detail`, or set [`--public-url`](../howto/web.md).",
+    ),
     "forbidden": Explained(
         "The key is valid and does not have the permission of the route.",
         "Use a key with that role: `timeball keys create --role admin`. Worker keys are valid for the worker protocol"

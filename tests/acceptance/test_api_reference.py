@@ -87,6 +87,13 @@ def _prepared(api: Api, folder: Path, variable: str, route: Route) -> str:
             return str(answer["backfillId"])
         case "KEY_ID":
             return str(api.call("POST", "/v1/api-keys", expect=(200, 201), json={"role": "worker"})["keyId"])
+        case "TOKEN":
+            return str(api.call("POST", "/v1/sign-in-links", expect=201)["url"]).rpartition("=")[2]
+        case "WEB_SESSION":
+            own_page = {"Origin": api.url, "Content-Type": "application/json"}
+            answer = api.http.post("/v1/sign-in", json={"apiKey": KEY}, headers=own_page)
+            api.http.cookies.clear()
+            return str(answer.json()["session"]["id"])
         case "SESSION":
             name, _, value = (folder / "worker-auth").read_text().strip().partition(": ")
             hello = api.http.post("/v1/worker/hello", json={"name": "hand", "slots": 1}, headers={name: value})

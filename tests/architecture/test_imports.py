@@ -15,8 +15,10 @@ from tests.architecture.source import ROOT, SRC, modules, only_listed
 
 LINTER: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]
 CONTRACTS: list[dict[str, Any]] = LINTER["contracts"]
-LAYERS = "cli > chaos | manifests > bootstrap > api | server | worker > jobspec > operation | stores | executors | \
+LAYERS = (
+    "cli > chaos | manifests > bootstrap > api | server | worker > jobspec | web > operation | stores | executors | \
 object_stores | client > system > config : ports > domain"
+)
 """As the contract has them, without brackets."""
 OPTIONS = {
     "layers": {"containers", "layers"},

@@ -44,6 +44,8 @@ RESOURCES = {
     "Runs",
     "TaskOfRun",
     "Tasks",
+    "WebSession",
+    "WebSessions",
     "Worker",
     "Workers",
     "Workflow",

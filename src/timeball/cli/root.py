@@ -32,6 +32,8 @@ _COMMANDS = {
     "calendars": "timeball.cli.jobs.calendars:calendars",
     "workers": "timeball.cli.inspect.workers:workers",
     "keys": "timeball.cli.tools.keys:keys",
+    "open": "timeball.cli.tools.open:open_command",
+    "sessions": "timeball.cli.tools.sessions:sessions",
     "clock": "timeball.cli.tools.clock:clock",
     "migrate": "timeball.cli.serve.migrate:migrate",
     "bench": "timeball.cli.tools.bench:bench",

@@ -15,6 +15,8 @@ from timeball.domain.errors import Conflict, NotFound
 from timeball.domain.ids import is_id
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from timeball.client.client import Client
     from timeball.client.models.job import Job
     from timeball.client.requests.request import ApiRequest
@@ -47,6 +49,11 @@ class CliSession:
     def settings(self) -> ClientConfig:
         """The configuration of the client: the servers and the API key."""
         return config.client(self._flags)
+
+    @property
+    def sign_in_page(self) -> Path:
+        """The file that leads a browser to a one-time link."""
+        return config.sign_in_page(self._flags)
 
     @functools.cached_property
     def client(self) -> Client:

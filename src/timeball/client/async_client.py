@@ -19,6 +19,7 @@ from timeball.client.methods.output import AsyncOutputMethods
 from timeball.client.methods.registry import AsyncRegistryMethods
 from timeball.client.methods.runs import AsyncRunMethods
 from timeball.client.methods.schedules import AsyncScheduleMethods
+from timeball.client.methods.sign_in import AsyncSignInMethods
 from timeball.client.methods.workers import AsyncWorkerMethods
 from timeball.client.methods.workflows import AsyncWorkflowMethods
 from timeball.client.requests.request import ApiRequest, ListPart
@@ -35,6 +36,7 @@ class AsyncClient(
     AsyncDeadLetterMethods,
     AsyncScheduleMethods,
     AsyncRegistryMethods,
+    AsyncSignInMethods,
     AsyncWorkerMethods,
 ):
     """The client for asyncio, with the methods, answers and errors of `Client`. Tasks may share a client.

@@ -17,6 +17,7 @@ from timeball.client.methods.output import OutputMethods
 from timeball.client.methods.registry import RegistryMethods
 from timeball.client.methods.runs import RunMethods
 from timeball.client.methods.schedules import ScheduleMethods
+from timeball.client.methods.sign_in import SignInMethods
 from timeball.client.methods.workers import WorkerMethods
 from timeball.client.methods.workflows import WorkflowMethods
 from timeball.client.requests.request import ApiRequest, ListPart
@@ -33,6 +34,7 @@ class Client(
     DeadLetterMethods,
     ScheduleMethods,
     RegistryMethods,
+    SignInMethods,
     WorkerMethods,
 ):
     """The client for one or several Timeball servers. Threads may share a client.

@@ -1,0 +1,31 @@
+"""Browsers that are signed in, and one-time links."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from timeball.client.models.answer import Answer
+
+
+class SignInLink(Answer, frozen=True):
+    """A link that opens the web UI signed in, once."""
+
+    url: str
+    expires_at: datetime | None = None
+
+
+class WebSession(Answer, frozen=True):
+    """A browser that is signed in. It acts with the tenant and the role of its key."""
+
+    id: str
+    key_id: str = ""
+    name: str = ""
+    role: str = ""
+    created_at: datetime | None = None
+    last_used_at: datetime | None = None
+    expires_at: datetime | None = None
+
+
+class WebSessions(Answer, frozen=True):
+    items: list[WebSession]
+    next_cursor: str | None = None
