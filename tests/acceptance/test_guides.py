@@ -20,8 +20,10 @@ BEFORE = {
     "declared": [],
     "workflows": [],
     "web": [
-        'curl -sSf -H "Origin: $TIMEBALL_URL" -H \'Content-Type: application/json\' "$TIMEBALL_URL/v1/sign-in"'
-        ' -d "{\\"apiKey\\": \\"$TIMEBALL_TOKEN\\"}"'
+        (
+            'curl -sSf -H "Origin: $TIMEBALL_URL" -H \'Content-Type: application/json\' "$TIMEBALL_URL/v1/sign-in"'
+            ' -d "{\\"apiKey\\": \\"$TIMEBALL_TOKEN\\"}"'
+        )
     ],
 }
 """What a guide takes for granted."""

@@ -66,8 +66,8 @@ async def serving(
     dice: Dice | None = None,
     **options: Any,
 ) -> AsyncIterator[Api]:
-    """Start the API over a store, which is opened and closed here. Large values go to `objects`, if given. `options` are
-    those of `create_app`.
+    """Start the API over a store, which is opened and closed here. Large values go to `objects`, if given. `options`
+    are those of `create_app`.
     """
     await store.open()
     clock = system.SystemClock()

@@ -12,7 +12,7 @@ from timeball.api.sign_in.same_origin import check_same_origin
 from timeball.api.sign_in.site import Site
 from timeball.domain.errors import Unauthorized
 from timeball.domain.instant import Micros
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.operation.sign_in.use_session import use_session
 from timeball.ports.store.registry import Key
 from timeball.ports.store.sign_in import WebSession
@@ -25,7 +25,7 @@ _UNKNOWN: Final[tuple[Micros, WebSession | None]] = (0, None)
 class Sessions:
     """Looks up sessions by the digest of their cookies, and caches known ones for a moment."""
 
-    def __init__(self, context: Context, site: Site) -> None:
+    def __init__(self, context: OperationContext, site: Site) -> None:
         self.site = site
         self._context = context
         self._known: dict[bytes, tuple[Micros, WebSession]] = {}

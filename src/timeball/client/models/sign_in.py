@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from timeball.client.models.answer import Answer
+from timeball.client.models.model import Model
 
 
-class SignInLink(Answer, frozen=True):
+class SignInLink(Model, frozen=True):
     """A link that opens the web UI signed in, once."""
 
     url: str
     expires_at: datetime | None = None
 
 
-class WebSession(Answer, frozen=True):
+class WebSession(Model, frozen=True):
     """A browser that is signed in. It acts with the tenant and the role of its key."""
 
     id: str
@@ -26,6 +26,6 @@ class WebSession(Answer, frozen=True):
     expires_at: datetime | None = None
 
 
-class WebSessions(Answer, frozen=True):
+class WebSessions(Model, frozen=True):
     items: list[WebSession]
     next_cursor: str | None = None

@@ -7,13 +7,13 @@ from typing import Final
 
 from timeball.domain.errors import Conflict
 from timeball.domain.instant import Micros
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 
 SIGN_IN_PAGE: Final = "#/sign-in?token="
 """The token is in the fragment, which browsers send to no server and to no other page."""
 
 
-async def create_link(context: Context, key_id: str, address: str, token: str) -> tuple[str, Micros]:
+async def create_link(context: OperationContext, key_id: str, address: str, token: str) -> tuple[str, Micros]:
     """Return a link to the UI at this address, which ends with a slash, and the time at which it expires. The token
     works once. Only its digest is stored.
     """

@@ -6,12 +6,12 @@ import hashlib
 
 from timeball.domain import ids
 from timeball.domain.errors import Unauthorized
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.ports.store.registry import Key
 from timeball.ports.store.sign_in import NewSession, WebSession
 
 
-async def open_with_token(context: Context, token: str, secret: str) -> WebSession:
+async def open_with_token(context: OperationContext, token: str, secret: str) -> WebSession:
     """Open a session with the key that created the token. The token works once, also if it is sent several times at the
     same time. An unknown token costs a read and no write.
     """
@@ -24,14 +24,14 @@ async def open_with_token(context: Context, token: str, secret: str) -> WebSessi
     return session
 
 
-async def open_with_key(context: Context, key: Key, secret: str) -> WebSession:
+async def open_with_key(context: OperationContext, key: Key, secret: str) -> WebSession:
     session = await context.store.open_web_session(_new(context, secret), key.id)
     if session is None:
         raise Unauthorized("this API key was revoked")
     return session
 
 
-def _new(context: Context, secret: str) -> NewSession:
+def _new(context: OperationContext, secret: str) -> NewSession:
     """Return a new session. Only the digest of the secret is stored."""
     return NewSession(id=ids.make("s", context.store.now(), context.dice), digest=_digest(secret))
 

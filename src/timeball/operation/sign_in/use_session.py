@@ -5,12 +5,12 @@ from __future__ import annotations
 import structlog
 
 from timeball.domain.errors import Unavailable
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 
 _log = structlog.get_logger()
 
 
-async def use_session(context: Context, digest: str) -> None:
+async def use_session(context: OperationContext, digest: str) -> None:
     """Store the use. A store that cannot be written does not refuse a request that only reads."""
     try:
         await context.store.use_session(digest)

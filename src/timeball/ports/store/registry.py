@@ -42,9 +42,9 @@ class KeyStore(Protocol):
         ...
 
     async def revoke_key(self, key_id: str) -> bool:
-        """Revoke a key permanently; no setting of a server makes it valid again. Sessions of workers that the key opened
-        get no more runs, and their leases are not renewed; its web sessions and one-time links end. Return False if the
-        key was revoked before or does not exist.
+        """Revoke a key permanently; no setting of a server makes it valid again. Sessions of workers that the key
+        opened get no more runs, and their leases are not renewed; its web sessions and one-time links end. Return
+        False if the key was revoked before or does not exist.
         """
         ...
 
