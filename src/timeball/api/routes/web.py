@@ -28,7 +28,7 @@ _NOT_BUILT: Final = b"""The web UI was not built. In the source folder, run
 
     make web
 
-and start the server again. It needs Node 20 with npm. The API works without it: see /docs and /openapi.json.
+and start the server again. The API works without it: see /docs and /openapi.json.
 """
 
 
