@@ -181,7 +181,7 @@ async def many_running_attempts_to_cancel(house: House) -> Left:
         await house.store.request_cancel([each.run_id for each in claims[start : start + 500]])
 
     async def left() -> int:
-        return 2_000 - len(await house.store.cancel_orders())
+        return 2_000 - len((await house.store.worker_orders()).cancels)
 
     return left
 

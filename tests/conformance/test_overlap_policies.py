@@ -154,7 +154,7 @@ async def test_who_takes_the_place_has_the_other_stopped_and_waits_for_that(
     assert await store.holding("w_1") == {got.token: Wanted.GO_ON}
     await due(store, job)
     assert await store.holding("w_1") == {got.token: wanted}
-    assert await store.cancel_orders() == [("w_1", got.token, wanted is Wanted.DIE)]
+    assert (await store.worker_orders()).cancels == [("w_1", got.token, wanted is Wanted.DIE)]
     (ended,) = await store.settle([settlement(got)])
     assert ended is not None
     assert ended.status is Status.CANCELLED, "also against a late success"
@@ -232,7 +232,7 @@ async def test_a_fire_to_come_takes_the_place_when_it_falls_due_and_not_before(s
     assert await store.next_plan_at() == at
     await until(store, at)
     await write(store, job)
-    assert await store.cancel_orders() == [("w_1", got.token, policy is Overlap.TERMINATE_PREVIOUS)]
+    assert (await store.worker_orders()).cancels == [("w_1", got.token, policy is Overlap.TERMINATE_PREVIOUS)]
     await store.settle([settlement(got)])
     assert await work_off(store) == [at]
 
@@ -396,7 +396,7 @@ async def test_the_first_fire_of_a_policy_that_replaces_takes_the_place_of_a_who
     job, got = await busy(store, Overlap.QUEUE)
     await due(store, job, 3)
     await switch(store, job, policy)
-    assert await store.cancel_orders() == [], "an edit alone stops nobody"
+    assert (await store.worker_orders()).cancels == [], "an edit alone stops nobody"
     (newest,) = await due(store, job)
     assert await shown(store, job) == [(RUNNING, 1), *[(SKIPPED, 1)] * 3, (BLOCKED, 1)]
     await store.settle([settlement(got)])
@@ -410,7 +410,7 @@ async def test_it_takes_the_place_of_all_that_ran_side_by_side(store: Store, pol
     held = [first, *await claim(store)]
     await switch(store, job, policy)
     (newest,) = await due(store, job)
-    assert {token for _, token, _ in await store.cancel_orders()} == {got.token for got in held}
+    assert {token for _, token, _ in (await store.worker_orders()).cancels} == {got.token for got in held}
     for got in held:
         assert await claim(store) == [], "it waits for all of them"
         await store.settle([settlement(got)])

@@ -310,7 +310,7 @@ async def test_a_cancel_ends_what_waits_asks_what_runs_and_makes_no_more(store: 
     assert cancelling is not None
     assert cancelling.status is Status.RUNNING
     assert (await store.claim([SlotRequest("w_1", "", 5)], 0)).claims == []
-    assert [token for _, token, _ in await store.cancel_orders()] == [claim.token]
+    assert [token for _, token, _ in (await store.worker_orders()).cancels] == [claim.token]
     await store.advance_workflows(500)
     assert (await store.runs([run_id]))[run_id].status is Status.RUNNING
     await store.settle([settlement(claim, Cancelled(), at=store.now())])

@@ -59,10 +59,11 @@ class FakeDispatch:
         self.stale: list[int] = []
         self.failing: dict[str, Callable[[], BaseException]] = {}
         """By call: a function that makes the error with which the call fails now."""
+        self.beat_answer = PollResponse()
         self._orders: asyncio.Queue[PollResponse] = asyncio.Queue()
 
-    def give(self, *assignments: Assignment) -> None:
-        self._orders.put_nowait(PollResponse(assignments=list(assignments)))
+    def give(self, *assignments: Assignment, drain: bool = False) -> None:
+        self._orders.put_nowait(PollResponse(assignments=list(assignments), drain=drain))
 
     def order(
         self,
@@ -71,8 +72,9 @@ class FakeDispatch:
         kill: Iterable[int] = (),
         lost: Iterable[int] = (),
         pause: Iterable[tuple[int, int]] = (),
+        drain: bool = False,
     ) -> None:
-        orders = PollResponse(cancel=list(cancel), kill=list(kill), lost=list(lost), pause=list(pause))
+        orders = PollResponse(cancel=list(cancel), kill=list(kill), lost=list(lost), pause=list(pause), drain=drain)
         self._orders.put_nowait(orders)
 
     async def hello(self, hello: RegisterWorker) -> WorkerRegistered:
@@ -92,7 +94,7 @@ class FakeDispatch:
     async def beat(self, beat: Beat) -> PollResponse:
         self.beats.append(beat)
         self._maybe_fail("beat")
-        return PollResponse()
+        return self.beat_answer
 
     async def report(self, report: Report) -> ReportAck:
         self.reports.append(report)

@@ -158,6 +158,10 @@ class Call(Struct, frozen=True):
     def workflow_run_id(self) -> str:
         return self._id("workflow run", "r", "workflowRunId")
 
+    @property
+    def worker_id(self) -> str:
+        return self._id("worker", "w", "workerId")
+
     def _id(self, what: str, prefix: str, name: str) -> str:
         """Return the id in the path. Malformed ids are not looked up in the store."""
         ident = self.path[name]

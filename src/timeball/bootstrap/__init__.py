@@ -156,5 +156,7 @@ async def _worker(config: WorkerConfig) -> int:
         await asyncio.wait([stopping, ended], return_when=asyncio.FIRST_COMPLETED)
         if ended.done():
             ended.result()
-        _log.info("stopping: letting runs finish; interrupt again to stop at once")
+            _log.info("the worker has drained, by order of a server")
+        else:
+            _log.info("stopping: letting runs finish; interrupt again to stop at once")
     return 0

@@ -79,6 +79,8 @@ class RegisterWorker(Struct, frozen=True, rename="camel", kw_only=True):
     """True if the worker accepts only runs that request one of its labels."""
     kinds: Annotated[list[Annotated[str, Meta(max_length=50)]], Meta(max_length=MAX_KINDS)] | None = None
     """The task kinds that the worker accepts; None, as from older workers: all kinds."""
+    after: SessionId | None = None
+    """The session that this process lost, if it had one. An order to drain that was given to it still holds."""
 
 
 class WorkerRegistered(Struct, frozen=True, rename="camel", kw_only=True):
@@ -148,6 +150,10 @@ class PollResponse(Struct, frozen=True, rename="camel", omit_defaults=True, kw_o
     """
     lost: list[int] = []
     """Tokens of attempts that the session does not hold any more. Stop them at once and report nothing."""
+    drain: bool = False
+    """Accept nothing new, finish the attempts that are held, then end the session and leave. Beats repeat the order.
+    Older workers do not know it: they get nothing new, and stay.
+    """
 
 
 class Beat(Struct, frozen=True, rename="camel", kw_only=True):

@@ -12,6 +12,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
+from msgspec import structs
+
 from timeball.domain.errors import Forbidden, Unauthorized
 from timeball.domain.instant import MINUTE, SECOND, Micros
 from timeball.ports.clock import Clock, Dice
@@ -42,7 +44,7 @@ log = logging.getLogger("timeball.worker")
 
 class Worker:
     """A worker starts once and ends once: `start`, then `drain` (gracefully) or `stop` (at once), at any time and any
-    number of times.
+    number of times. A server may order it to drain as well; `wait` returns when it has left.
 
     It uses one event loop and starts no thread; time and randomness come from `clock` and `dice`. `guard` is None if no
     executor starts processes.
@@ -82,6 +84,8 @@ class Worker:
         self._session: ServerSession | None = None
         self._life: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
+        self._leaving: asyncio.Task[None] | None = None
+        """Set once a server has ordered the worker to drain."""
         self._ended = asyncio.Event()
         self._failure: Exception | None = None
 
@@ -110,14 +114,28 @@ class Worker:
         if self._life is None or self._stopping is not None:
             await self.stop()
             return
+        self._take_nothing_new()
+        await self._within(patience, self._attempts.idle())
+        self._attempts.stop_all(Stop.RELEASE)
+        await self._within(self._attempts.longest_grace() + 2 * LAST_WORDS, self._attempts.idle())
+        await self.stop()
+
+    def _take_nothing_new(self) -> None:
+        """Release attempts that have not started, resume suspended ones, and accept no others."""
         self._attempts.closed = True
         self._attempts.release_waiting()
         self._attempts.let_all_go_on()
         if self._session is not None:
             self._outbox.amend()
-        await self._within(patience, self._attempts.idle())
-        self._attempts.stop_all(Stop.RELEASE)
-        await self._within(self._attempts.longest_grace() + 2 * LAST_WORDS, self._attempts.idle())
+
+    async def _leave(self) -> None:
+        """Drain by the order of a server: accept nothing new, let all attempts finish however long they take, report
+        them, then stop.
+        """
+        self._take_nothing_new()
+        await self._attempts.idle()
+        await self._outbox.flushed()
+        log.info("all runs have ended: the worker leaves")
         await self.stop()
 
     async def stop(self) -> None:
@@ -145,6 +163,8 @@ class Worker:
         # here any more and all outcomes were reported.
         if session is not None and gone and heard:
             await self._within(LAST_WORDS, self._dispatch.goodbye(session.id))
+        if self._leaving is not None:
+            self._leaving.cancel()
         self._attempts.close()
         self._alarms.clear()
         self._ended.set()
@@ -156,7 +176,7 @@ class Worker:
     async def _live(self) -> None:
         backoff = Backoff(self._clock, self._dice)
         try:
-            while True:
+            while self._leaving is None:  # a worker that drains holds nothing without a session, and leaves
                 self._session = session = await self._introduce(backoff)
                 began = self._clock.monotonic()
                 try:
@@ -191,7 +211,7 @@ class Worker:
             said_at = self._clock.monotonic()
             try:
                 async with asyncio.timeout(ANSWER / SECOND):
-                    welcome = await self._dispatch.hello(self._hello)
+                    welcome = await self._dispatch.hello(structs.replace(self._hello, after=self.session))
             except (Unauthorized, Forbidden):
                 raise
             except Exception as error:
@@ -276,6 +296,10 @@ class Worker:
         return self._attempts.tokens()
 
     def obey(self, orders: PollResponse, arrived: Micros) -> bool:
+        if orders.drain and self._leaving is None and self._stopping is None:
+            log.info("a server ordered this worker to drain: it takes nothing new, finishes its runs and leaves")
+            self._leaving = asyncio.create_task(self._leave(), name="timeball worker leaving")
+            self._attempts.closed = True  # assignments of the same answer are released
         self._attempts.take(orders.assignments, arrived)  # first, because the same answer may cancel some of them
         for token in orders.lost:
             self._attempts.stop(token, Stop.LOST)

@@ -1,15 +1,17 @@
-"""The route that lists connected workers."""
+"""Routes that list connected workers, and order one to drain."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 from msgspec import Struct
 
 from timeball.api.routing import Answer, Call, Permission, Route, answer_json
 from timeball.api.rows import rows
+from timeball.api.views import moment
 from timeball.domain.dispatch import placement
 from timeball.domain.instant import render
+from timeball.operation.workers.drain_worker import drain_worker
 from timeball.ports.store.workers import WorkerRecord
 
 
@@ -24,6 +26,9 @@ class InUse(Struct, frozen=True, rename="camel"):
 class WorkerView(Struct, frozen=True, rename="camel", kw_only=True):
     worker_id: str
     name: str
+    status: Literal["live", "draining"]
+    """`draining`: it was ordered to drain. It gets no new runs, and leaves when its runs have ended."""
+    draining_since: str | None
     slots: int
     running: int
     """Number of runs that the worker executes now."""
@@ -50,15 +55,27 @@ class WorkerList(Struct, frozen=True, rename="camel"):
     next_cursor: str | None = None
 
 
+class DrainAnswer(Struct, frozen=True, rename="camel"):
+    worker_id: str
+    status: Literal["draining"]
+
+
 async def list_workers(call: Call) -> Answer:
     workers = await call.context.store.workers()
     return answer_json({"items": rows(workers, _view, "workerId", lambda worker: worker.session), "nextCursor": None})
+
+
+async def drain(call: Call) -> Answer:
+    await drain_worker(call.context, call.worker_id)
+    return answer_json(DrainAnswer(call.worker_id, "draining"), 202)
 
 
 def _view(worker: WorkerRecord) -> WorkerView:
     return WorkerView(
         worker_id=worker.session,
         name=worker.name,
+        status="live" if worker.draining_since is None else "draining",
+        draining_since=moment(worker.draining_since),
         slots=worker.slots,
         running=worker.running,
         cpu=worker.cpu,
@@ -84,5 +101,20 @@ ROUTES: Final = (
         summary="List workers, newest first",
         handle=list_workers,
         answer=WorkerList,
+    ),
+    Route(
+        method="POST",
+        path="/v1/workers/{workerId}/drain",
+        permission=Permission.ADMIN,
+        summary="Drain a worker",
+        description=(
+            "From now on the worker gets no new runs. It finishes those that it has, however long they take, and leaves:"
+            " then it is listed no more. Runs that it has not started return to the queue. The order is final; the"
+            " process has to be started again to take runs."
+        ),
+        handle=drain,
+        answer=DrainAnswer,
+        status=202,
+        problems=(404,),
     ),
 )

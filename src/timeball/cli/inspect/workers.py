@@ -5,22 +5,32 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
+from timeball.cli.lazy_group import LazyGroup
 from timeball.cli.output.output import Column
 from timeball.cli.session import CliSession, connected
+from timeball.domain.errors import Conflict, NotFound
+from timeball.domain.ids import is_id
 
 if TYPE_CHECKING:
     from timeball.client.models.workers import Worker
 
 
-@click.command()
+@click.group(cls=LazyGroup, invoke_without_command=True)
 @connected
 def workers(session: CliSession) -> None:
-    """List the live workers, and the resources of each that are in use.
+    """List the live workers, and the resources of each that are in use; or drain a worker.
 
     A worker with "only" after its labels accepts only runs that ask for one of these labels. A worker that is kept for
-    a run accepts no other run until it has capacity for that run.
+    a run accepts no other run until it has capacity for that run. A worker that is draining gets no new runs.
     """
+    context = click.get_current_context()
+    if context.invoked_subcommand is not None:
+        given = [name for name in context.params if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+        if given:
+            raise click.UsageError(f"options belong behind `{context.invoked_subcommand}`", context)
+        return
     from timeball.client.requests import workers as requests
 
     answer = session.ask(requests.workers())
@@ -28,6 +38,51 @@ def workers(session: CliSession) -> None:
         session.output.table(
             _COLUMNS, answer.items, nothing="No workers. Start one: timeball worker --server URL --token-file PATH"
         )
+
+
+@workers.command("drain")
+@click.argument("worker", metavar="WORKER")
+@click.option("--wait", is_flag=True, help="Return when the worker has left.")
+@connected
+def drain(session: CliSession, worker: str, *, wait: bool) -> None:
+    """Drain a worker, given by its id or its name: it takes nothing new, finishes its runs and leaves.
+
+    The process of `timeball worker` then exits with 0. Of `timeball up` the server stays, without a worker until it is
+    started again.
+
+    \b
+    Examples:
+      timeball workers drain rack-7
+      timeball workers drain rack-7 --wait && ssh rack-7 sudo reboot
+    """
+    from timeball.client.requests import workers as requests
+
+    worker_id = worker if is_id("w", worker) else _id_of(session, worker)
+    answer = session.ask(requests.drain_worker(worker_id), wait=wait)
+    if not wait:
+        if answer is not None:
+            session.output.done(worker_id, f"{worker_id} is draining: it finishes its runs and leaves.")
+        return
+    from timeball.cli.waiting import look_until
+
+    look_until(lambda: None if _is_there(session, worker_id) else worker_id, every=0.5)
+    if session.output.form == "json":
+        session.output.json(b'{"workerId":"%s","status":"left"}' % worker_id.encode())
+    else:
+        session.output.done(worker_id, f"{worker_id} has left.")
+
+
+def _id_of(session: CliSession, name: str) -> str:
+    found = [worker.worker_id for worker in session.client.workers() if worker.name == name]
+    if len(found) > 1:
+        raise Conflict(f"{len(found)} workers are called {name!r}: {', '.join(found[:5])}; say which by its id")
+    if not found:
+        raise NotFound("worker", name)
+    return found[0]
+
+
+def _is_there(session: CliSession, worker_id: str) -> bool:
+    return any(worker.worker_id == worker_id for worker in session.client.workers())
 
 
 def _cpu(worker: Worker) -> str:
@@ -55,4 +110,5 @@ _COLUMNS: list[Column[Worker]] = [
     Column("version", lambda worker: worker.version),
     Column("started", lambda worker: worker.started_at),
     Column("seen", lambda worker: worker.seen_at),
+    Column("status", lambda worker: worker.status),
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from timeball.client.methods.asking import Asking, AsyncAsking
-from timeball.client.models.workers import Worker
+from timeball.client.models.workers import DrainingWorker, Worker
 from timeball.client.requests import workers as requests
 
 
@@ -14,6 +14,10 @@ class WorkerMethods(Asking):
         """Return the live workers, newest first."""
         return self.ask(requests.workers()).items
 
+    def drain_worker(self, worker_id: str) -> DrainingWorker:
+        """Order a worker to drain: it takes nothing new, finishes what it has, and leaves."""
+        return self.ask(requests.drain_worker(worker_id))
+
 
 class AsyncWorkerMethods(AsyncAsking):
     """Methods of `AsyncClient` about workers."""
@@ -21,3 +25,7 @@ class AsyncWorkerMethods(AsyncAsking):
     async def workers(self) -> list[Worker]:
         """Return the live workers, newest first."""
         return (await self.ask(requests.workers())).items
+
+    async def drain_worker(self, worker_id: str) -> DrainingWorker:
+        """Order a worker to drain: it takes nothing new, finishes what it has, and leaves."""
+        return await self.ask(requests.drain_worker(worker_id))

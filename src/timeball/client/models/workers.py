@@ -20,6 +20,9 @@ class Worker(Model, frozen=True):
 
     worker_id: str = ""
     name: str = ""
+    status: str = "live"
+    """`live`, or `draining`: it gets no new runs, and leaves when its runs have ended."""
+    draining_since: datetime | None = None
     slots: int = 0
     running: int = 0
     cpu: float | None = None
@@ -39,6 +42,13 @@ class Worker(Model, frozen=True):
 
 class Workers(Model, frozen=True):
     items: list[Worker]
+
+
+class DrainingWorker(Model, frozen=True):
+    """A worker that was ordered to drain."""
+
+    worker_id: str
+    status: str = "draining"
 
 
 class StoreClock(Model, frozen=True):

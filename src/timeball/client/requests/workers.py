@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from timeball.client.models.workers import StoreClock, Workers
+from timeball.client.models.workers import DrainingWorker, StoreClock, Workers
 from timeball.client.requests.request import ApiRequest, get, post
 
 
 def workers() -> ApiRequest[Workers]:
     return get("/v1/workers", Workers)
+
+
+def drain_worker(worker_id: str) -> ApiRequest[DrainingWorker]:
+    return post(f"/v1/workers/{worker_id}/drain", DrainingWorker, repeatable=True)
 
 
 def clock() -> ApiRequest[StoreClock]:

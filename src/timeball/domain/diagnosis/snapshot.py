@@ -121,7 +121,9 @@ class DiagnosisSnapshot(Past, frozen=True, kw_only=True):
     weaving: WorkflowPosition | None = None
     """The progress of a workflow run; None for any other run."""
     crew: tuple[WorkerOffer, ...] = ()
-    """The live workers."""
+    """The live workers that accept new runs."""
+    draining: int = 0
+    """Number of the other live workers: those that were ordered to drain."""
     ahead: RunsAhead = RunsAhead()
 
 

@@ -163,7 +163,7 @@ def _waiting(facts: DiagnosisSnapshot) -> list[Reason]:
     if facts.spec.is_workflow:
         return [*(reasons or [run_text.first_tasks()]), *_deadline(facts)]
     kind = None if facts.task is None else kind_of(facts.task)
-    lacking = worker_match.lacking(facts.spec.need, _function(facts), facts.crew, kind)
+    lacking = worker_match.lacking(facts.spec.need, _function(facts), facts.crew, kind, facts.draining)
     if lacking is not None:
         reasons.append(lacking)
     elif not reasons:

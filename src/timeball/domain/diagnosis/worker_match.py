@@ -12,7 +12,7 @@ from timeball.domain.text.english import counted, listed
 
 
 class WorkerOffer(Struct, frozen=True, kw_only=True):
-    """A live worker, as the diagnosis sees it."""
+    """A live worker that accepts new runs, as the diagnosis sees it."""
 
     name: str
     idle: Offer
@@ -28,12 +28,16 @@ def able(need: Need, crew: Sequence[WorkerOffer]) -> list[WorkerOffer]:
     return [hand for hand in crew if hand.idle.fits(need)]
 
 
-def lacking(need: Need, function: str | None, crew: Sequence[WorkerOffer], kind: str | None = None) -> Reason | None:
-    """Return the reason why no live worker can ever execute a run; None if at least one can."""
+def lacking(
+    need: Need, function: str | None, crew: Sequence[WorkerOffer], kind: str | None = None, draining: int = 0
+) -> Reason | None:
+    """Return the reason why no live worker can ever execute a run; None if at least one can. `draining` is the number
+    of live workers that accept no new runs and are not in `crew`.
+    """
     if not crew and need == PLAIN:
         return Reason(
             code=Code.NO_WORKER,
-            text="There is no worker.",
+            text=f"No worker accepts new runs: {_drain(draining)}." if draining else "There is no worker.",
             unblocks="Start a worker: timeball worker, or timeball up for a server with a worker.",
         )
     if kind is not None and crew:
@@ -50,7 +54,7 @@ def lacking(need: Need, function: str | None, crew: Sequence[WorkerOffer], kind:
     if not fitting:
         return Reason(
             code=Code.NO_FITTING_WORKER,
-            text=f"No worker offers {need}: {_shortcoming(need, crew)}.",
+            text=f"No worker offers {need}: {_shortcoming(need, crew, draining)}.",
             unblocks=f"Start a worker that does: timeball worker{_options(need)}; or reduce the requirements.",
         )
     if function is not None and not any(function in hand.functions for hand in fitting):
@@ -63,10 +67,14 @@ def lacking(need: Need, function: str | None, crew: Sequence[WorkerOffer], kind:
     return None
 
 
-def _shortcoming(need: Need, crew: Sequence[WorkerOffer]) -> str:
+def _drain(draining: int) -> str:
+    return f"{counted(draining, 'worker')} {'is' if draining == 1 else 'are'} draining"
+
+
+def _shortcoming(need: Need, crew: Sequence[WorkerOffer], draining: int) -> str:
     """Return the missing requirement, as exactly as possible."""
     if not crew:
-        return "there is no worker"
+        return _drain(draining) if draining else "there is no worker"
     if unknown := [label for label in sorted(need.labels) if not any(label in hand.idle.labels for hand in crew)]:
         return f"no worker has the label{'s' if len(unknown) > 1 else ''} {listed(unknown)}"
     suited = [hand.idle for hand in crew if hand.idle.suits(need)]

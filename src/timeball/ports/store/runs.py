@@ -148,6 +148,15 @@ class Wanted(StrEnum):
     """Stop it at once, without the grace in which jobs may stop by themselves."""
 
 
+class WorkerOrders(Struct, frozen=True):
+    """The orders for all workers."""
+
+    cancels: list[tuple[str, int, bool]] = []
+    """All RUNNING attempts whose cancellation was requested: session, token, and True if the attempt gets no grace."""
+    drains: list[str] = []
+    """The sessions with a valid lease whose workers were ordered to drain."""
+
+
 class RunMark(Struct, frozen=True):
     """A fingerprint of a live run. It differs from an earlier one if the state has changed or output was added."""
 
@@ -222,10 +231,8 @@ class RunStore(Protocol):
         """Return those of the attempts, given by run id, attempt number and token, that the session holds now."""
         ...
 
-    async def cancel_orders(self) -> list[tuple[str, int, bool]]:
-        """Return all RUNNING attempts whose cancellation was requested: session, token, and True if the attempt gets no
-        grace.
-        """
+    async def worker_orders(self) -> WorkerOrders:
+        """Return all orders for workers."""
         ...
 
     async def hurry(self, run_ids: Sequence[str]) -> list[bool]:

@@ -39,6 +39,8 @@ class WorkerRecord(Struct, frozen=True, kw_only=True):
     """The task kinds that the worker accepts; None: all kinds."""
     reserved_for: str | None = None
     """The placement profile for which the worker is reserved: a run with it waits until the worker has the capacity."""
+    draining_since: Micros | None = None
+    """When the worker was ordered to drain; None: it was not."""
 
     @property
     def offer(self) -> Offer:
@@ -64,6 +66,8 @@ class Lease(Struct, frozen=True):
     """The id of the API key that opened the session; None: an older version of the server opened it, which did not
     store keys.
     """
+    draining: bool = False
+    """True if the worker was ordered to drain."""
 
 
 class Unreported(Struct, frozen=True):
@@ -76,8 +80,17 @@ class Unreported(Struct, frozen=True):
 
 
 class WorkerStore(Protocol):
-    async def register(self, worker: WorkerRecord, lease: Micros) -> None:
-        """Insert a session with a lease that starts now. A session that exists already stays as it is."""
+    async def register(self, worker: WorkerRecord, lease: Micros, *, after: str | None = None) -> bool:
+        """Insert a session with a lease that starts now. A session that exists already stays as it is. `after` is the
+        session that the same process of the worker had before: an order to drain that was given to it, for the same
+        key, holds for the new session as well. Return True if the new session is draining.
+        """
+        ...
+
+    async def drain(self, session: str) -> bool:
+        """Order the worker of a session to drain: no transaction that begins after this one claims a run for it. The
+        order is final. Return False if there is no such session with a valid lease.
+        """
         ...
 
     async def renew(self, sessions: Sequence[tuple[str, str]], lease: Micros) -> list[Lease | None]:

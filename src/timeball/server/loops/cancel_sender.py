@@ -1,4 +1,6 @@
-"""The loop that sends cancel orders to the workers that hold the attempts, without waiting for their next beat."""
+"""The loop that sends orders to workers without waiting for their next beat: cancels of the attempts that they hold, and
+orders to drain.
+"""
 
 from __future__ import annotations
 
@@ -21,5 +23,7 @@ class CancelSender(Loop):
 
     async def turn(self) -> Micros:
         self._gateway.forget_silent()
-        self._gateway.order_cancels(await self._store.cancel_orders())
+        orders = await self._store.worker_orders()
+        self._gateway.order_cancels(orders.cancels)
+        self._gateway.order_drains(orders.drains)
         return TICK

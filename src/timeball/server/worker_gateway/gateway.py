@@ -81,8 +81,8 @@ class WorkerGateway:
             dedicated=hello.dedicated,
             kinds=hello.kinds,
         )
-        await self._store.register(worker, LEASE)
-        self._sessions[worker.session] = self._idle.open(worker.session, worker.name, key)
+        draining = await self._store.register(worker, LEASE, after=hello.after)
+        self._sessions[worker.session] = self._idle.open(worker.session, worker.name, key, draining=draining)
         return WorkerRegistered(session=worker.session, lease=LEASE, beat_every=BEAT_EVERY)
 
     async def poll(self, poll: Poll, key: str = LOCAL_KEY) -> PollResponse:
@@ -120,7 +120,8 @@ class WorkerGateway:
 
     async def beat(self, beat: Beat, key: str = LOCAL_KEY) -> PollResponse:
         self._refuse_if_foreign(beat.session, key)
-        if await self._renew(beat.session, key) is None:
+        lease = await self._renew(beat.session, key)
+        if lease is None:
             # in the meantime the session's own worker may have polled this server
             self._refuse_if_foreign(beat.session, key)
             self._end(beat.session)
@@ -129,10 +130,13 @@ class WorkerGateway:
         held = set(beat.held)
         if (session := self._sessions.get(beat.session)) is not None:
             session.beat_arrived(held, holding.keys())
+            if lease.draining:
+                session.order_drain()
         return PollResponse(
             cancel=[token for token, wanted in holding.items() if wanted is Wanted.STOP and token in held],
             kill=[token for token, wanted in holding.items() if wanted is Wanted.DIE and token in held],
             lost=sorted(held.difference(holding)),
+            drain=lease.draining,
         )
 
     async def report(self, report: Report, key: str = LOCAL_KEY) -> ReportAck:
@@ -218,6 +222,14 @@ class WorkerGateway:
             if (session := self._sessions.get(session_id)) is not None:
                 session.order_pause(token, number)
 
+    def order_drains(self, session_ids: Iterable[str]) -> None:
+        """Send orders to drain to the workers that poll this server, now or with their next poll. Other workers get
+        them with their next beat.
+        """
+        for session_id in session_ids:
+            if (session := self._sessions.get(session_id)) is not None:
+                session.order_drain()
+
     def forget_silent(self) -> None:
         """Drop the sessions of workers that died or moved to another server. The store still has them."""
         long_ago = self._clock.monotonic() - 2 * LEASE
@@ -256,7 +268,7 @@ class WorkerGateway:
         lease = await self._renew(session_id, key)
         if lease is None:
             raise SessionLost(session_id)
-        found = self._idle.open(session_id, lease.name, lease.key, in_doubt=True)
+        found = self._idle.open(session_id, lease.name, lease.key, in_doubt=True, draining=lease.draining)
         return self._sessions.setdefault(session_id, found)
 
     async def _renew(self, session_id: str, key: str) -> Lease | None:

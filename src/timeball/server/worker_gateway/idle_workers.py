@@ -28,7 +28,9 @@ class IdleSessions:
         self.on_demand: Callable[[], None] = lambda: None
         """Called when a worker has free slots. The dispatcher sets it."""
 
-    def open(self, session_id: str, worker: str, key: str | None, *, in_doubt: bool = False) -> WorkerSession:
+    def open(
+        self, session_id: str, worker: str, key: str | None, *, in_doubt: bool = False, draining: bool = False
+    ) -> WorkerSession:
         return WorkerSession(
             session_id,
             worker,
@@ -37,6 +39,7 @@ class IdleSessions:
             expected=self._expected,
             now=self._clock.monotonic(),
             in_doubt=in_doubt,
+            draining=draining,
         )
 
     @property

@@ -5,8 +5,8 @@
       │ AWAY │                  │ ARRIVED │                │ WAITING │ ──┘
       └──────┘ ◀─────────────── └─────────┘                └─────────┘
          ▲ ▲    assign, orders:                                 │ answer: deliver, order_cancel, order_pause,
-         │ │    the answer is ready                             │ mark_uncertain, beat_arrived, poll_arrived (a newer
-         │ └────────────────────────────────────────────────────┘ poll), the poll's time, close, end
+         │ │    the answer is ready                             │ order_drain, mark_uncertain, beat_arrived,
+         │ └────────────────────────────────────────────────────┘ poll_arrived (a newer poll), the poll's time, close, end
          │
          └─ EXPECTED: AWAY, with slots that the last answer left free. For `RETURN_TIME` the server claims for the next
             poll as well; `deliver` keeps such claims until that poll arrives.
@@ -16,12 +16,15 @@
           or the worker does not hold what it was assigned), drop
       ◀── verified: the poll that finds the session in doubt releases all claims that its worker does not name.
 
+    DRAINING, in each state, after order_drain: the session offers no slots, so nothing is claimed for it. It is final.
+
 Invariants. Only this module changes the fields that they are about:
 
 1. At most one poll is pending, the newest one. An older poll that arrives later gets an empty answer.
 2. A claim is delivered to the poll it was made for, or to none; `deliver` refuses it after that poll was answered.
 3. A session is in `polling` while it is WAITING, and in `expected` at least while it is EXPECTED.
-4. A cancel is sent with one answer, and with a second one if it became a kill; beats repeat it from the store.
+4. A cancel is sent with one answer, and with a second one if it became a kill; beats repeat it from the store. The
+   order to drain is sent with one answer; beats repeat it, too.
 
 A server may lose all of this: the store has each claim, and a session that a server does not know is in doubt.
 """
@@ -68,6 +71,7 @@ class SpareSlots(Struct, eq=False):
 class WorkerSession:
     __slots__ = (
         "_cancelling",
+        "_draining",
         "_expected",
         "_handed",
         "_heard_at",
@@ -80,6 +84,7 @@ class WorkerSession:
         "_printed",
         "_spare",
         "_to_cancel",
+        "_to_drain",
         "_to_pause",
         "_waiting",
         "id",
@@ -96,6 +101,7 @@ class WorkerSession:
         expected: dict[str, SpareSlots],
         now: Micros,
         in_doubt: bool = False,
+        draining: bool = False,
     ) -> None:
         """`polling` and `expected` are the tables of all sessions of the server; `now` is an instant of the monotonic
         clock.
@@ -130,6 +136,9 @@ class WorkerSession:
         """By token: the number of a preemption order for the next answer."""
         self._printed: dict[int, int] = {}
         """By token: characters of output that this server received."""
+        self._draining = draining
+        self._to_drain = draining
+        """True if the next answer has the order to drain."""
 
     def belongs_to(self, key: str) -> bool:
         """True if a message with this API key is from the worker of the session."""
@@ -192,16 +201,19 @@ class WorkerSession:
         is the store's time, `steady_now` that of the monotonic clock.
         """
         response = self._assign(claims, free, now, steady_now)
-        return self._with_orders(response) if self._to_cancel or self._to_pause else response
+        return self._with_orders(response) if self._to_cancel or self._to_pause or self._to_drain else response
 
     def orders(self) -> PollResponse | None:
         """Return an answer to the newest poll with the orders that are due, or None if there are none."""
-        return self._with_orders(PollResponse()) if self._to_cancel or self._to_pause else None
+        has_orders = self._to_cancel or self._to_pause or self._to_drain
+        return self._with_orders(PollResponse()) if has_orders else None
 
     def wait(self, seq: int, free: int, answer: asyncio.Future[PollResponse]) -> PendingPoll:
         """Keep the newest poll pending, because there is no answer yet."""
         if self._offered[0] == seq:
             free = self._offered[1]
+        if self._draining:
+            free = 0
         self._waiting = self._polling[self.id] = PendingPoll(self, seq, free, answer)
         return self._waiting
 
@@ -215,7 +227,7 @@ class WorkerSession:
         self._waiting = None
         self._polling.pop(self.id, None)
         if not waiting.answer.done():
-            has_orders = self._to_cancel or self._to_pause
+            has_orders = self._to_cancel or self._to_pause or self._to_drain
             waiting.answer.set_result(self._with_orders(response) if has_orders else response)
 
     def stop_waiting(self, poll: PendingPoll) -> None:
@@ -256,7 +268,7 @@ class WorkerSession:
         """
         self._offered = (seq, free)
         waiting = self._waiting
-        if waiting is None or waiting.seq != seq or waiting.free == free:
+        if waiting is None or waiting.seq != seq or waiting.free == free or self._draining:
             return False
         waiting.free = free
         return free > 0
@@ -298,6 +310,16 @@ class WorkerSession:
         self._to_pause[token] = number
         self.answer(PollResponse())
 
+    def order_drain(self) -> None:
+        """Send the order to drain with the next answer, once, and offer no slots any more. Claims that wait for the
+        next poll are sent with it: the worker releases them.
+        """
+        if not self._draining:
+            self._draining = self._to_drain = True
+            if self._spare is not None:
+                self._spare.slots = 0
+            self.answer(PollResponse())
+
     # --- the end -----------------------------------------------------------------------------------------------
 
     def close(self) -> list[Claim]:
@@ -319,11 +341,12 @@ class WorkerSession:
     def _assign(self, claims: Sequence[Claim], free: int, now: Micros, steady_now: Micros) -> PollResponse:
         self._handed.update([claim.token for claim in claims])
         slots = free - sum([claim.slots for claim in claims])
-        if slots > 0:
+        if slots > 0 and not self._draining:
             self._spare = self._expected[self.id] = SpareSlots(self, self._polled + 1, slots, steady_now + RETURN_TIME)
         return PollResponse(assignments=[assignment_of(claim, now) for claim in claims])
 
     def _with_orders(self, response: PollResponse) -> PollResponse:
+        drain, self._to_drain = self._to_drain, False
         cancels, self._to_cancel = self._to_cancel, {}
         pauses, self._to_pause = self._to_pause, {}
         self._cancelling |= cancels
@@ -332,6 +355,7 @@ class WorkerSession:
             pause=sorted(pauses.items()),
             cancel=sorted(token for token, at_once in cancels.items() if not at_once),
             kill=sorted(token for token, at_once in cancels.items() if at_once),
+            drain=drain,
         )
 
 

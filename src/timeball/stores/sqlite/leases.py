@@ -43,18 +43,18 @@ class LastingLeases(SqlStore):
         return await super().lapsed(limit)
 
     async def _renew_in_memory(self, sessions: Sequence[tuple[str, str]], lease: Micros) -> list[Lease | None]:
-        async def work(tx: Tx) -> dict[str, tuple[str, str, Micros]]:
+        async def work(tx: Tx) -> dict[str, tuple[Lease, Micros]]:
             rows = await tx.fetch(LEASES_OF_SESSIONS, b=sorted(set(sessions)))
-            return {session: (name, key, until) for session, name, key, until in rows}
+            return {session: (Lease(name, key, since is not None), until) for session, name, key, until, since in rows}
 
         found = await self._db.read(work)
         now = self._db.now()
         answers: list[Lease | None] = []
         for session, _ in sessions:
-            name, key, until = found.get(session, ("", "", 0))
-            if max(until, self._unwritten.get(session, 0)) > now:
+            held, until = found.get(session, (None, 0))
+            if held is not None and max(until, self._unwritten.get(session, 0)) > now:
                 self._unwritten[session] = now + lease
-                answers.append(Lease(name, key))
+                answers.append(held)
             else:
                 answers.append(None)
         return answers

@@ -25,7 +25,8 @@ class Store:
     def now(self) -> int:
         return 1_000_000
 
-    async def register(self, *_: Any) -> None: ...
+    async def register(self, *_: Any, **__: Any) -> bool:
+        return False
 
 
 async def settle(settlements: Sequence[Settlement]) -> list[Settled]:

@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Sequence
 
+import msgspec
 import pytest
 
 from tests.support.builders import one_shot
@@ -70,6 +71,42 @@ async def test_a_cancel_that_becomes_a_kill_goes_out_once_more(gateway: WorkerGa
         nothing,
         PollResponse(kill=[8]),
     ]
+
+
+async def test_an_order_to_drain_answers_the_poll_that_waits_once_and_every_beat(gateway: WorkerGateway) -> None:
+    welcome = await gateway.hello(RegisterWorker(name="w", slots=3))
+    session = welcome.session
+    asking = Poll(session=session, seq=1, free=3, held=[], wait=60_000_000)
+    waiting = asyncio.create_task(gateway.poll(asking))
+    await asyncio.sleep(0.01)
+    assert gateway.has_demand
+    await gateway._store.drain(session)
+    for _ in range(2):
+        gateway.order_drains([session, "w_unknown"])
+    assert await waiting == PollResponse(drain=True)
+    again = asyncio.create_task(gateway.poll(msgspec.structs.replace(asking, seq=2)))
+    await asyncio.sleep(0.01)
+    assert not gateway.has_demand, "nothing is claimed for it"
+    await gateway.report(Report(session=session, poll_seq=2, free=2))
+    assert not gateway.has_demand
+    for _ in range(2):
+        assert await gateway.beat(Beat(session=session, held=[])) == PollResponse(drain=True)
+    assert not again.done()
+    again.cancel()
+
+
+async def test_an_order_to_drain_holds_on_a_server_that_does_not_know_the_session(gateway: WorkerGateway) -> None:
+    welcome = await gateway.hello(RegisterWorker(name="w", slots=3))
+    await gateway._store.drain(welcome.session)
+    gateway._sessions.clear()
+    assert await gateway.poll(poll(welcome.session, 1)) == PollResponse(drain=True)
+
+
+async def test_an_order_to_drain_reaches_the_session_that_follows_a_lost_one(gateway: WorkerGateway) -> None:
+    first = await gateway.hello(RegisterWorker(name="w", slots=3))
+    await gateway._store.drain(first.session)
+    second = await gateway.hello(RegisterWorker(name="w", slots=3, after=first.session))
+    assert await gateway.poll(poll(second.session, 1)) == PollResponse(drain=True)
 
 
 async def test_the_host_that_was_called_reaches_the_store(

@@ -433,3 +433,22 @@ async def test_whatever_happens_the_invariants_hold(seed: int) -> None:
 
 def _assignments(answer: asyncio.Future[PollResponse]) -> list[Assignment]:
     return answer.result().assignments if answer.done() else []
+
+
+async def test_a_draining_session_offers_no_slots_and_gets_what_was_kept_for_it() -> None:
+    scene = Scene()
+    first = scene.poll(1)
+    assert scene.deliver(1, 7)
+    assert tokens(first) == [7]
+    assert scene.deliver(2, 8)
+    scene.session.order_drain()
+    assert scene.expected["w_1"].slots == 0
+    assert not scene.deliver(2, 9), "what is claimed now is given back at once"
+    kept = scene.session.poll_arrived(2, [7])
+    assert kept is not None
+    answer = scene.session.assign(kept, 2, now=0, steady_now=0)
+    assert ([each.token for each in answer.assignments], answer.drain) == ([8], True)
+    assert scene.poll(3, 7, 8, free=2).done() is False
+    assert scene.polling["w_1"].free == 0
+    assert not scene.session.slots_changed(3, 2)
+    assert scene.polling["w_1"].free == 0

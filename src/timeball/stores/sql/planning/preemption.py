@@ -156,7 +156,7 @@ async def _look(tx: Tx, credit: Micros) -> _Scene:
     if not waiting:
         return _Scene(True, some_open=some_open)
     ((now,),) = await tx.fetch(NOW)
-    workers = await alive(tx)
+    workers = [worker for worker in await alive(tx) if worker.draining_since is None]
     restricted = any(worker.offer.kinds is not None for worker in workers)
     kinds = await claim_kinds.kinds_of(tx, [run.id for run in waiting]) if restricted else {}
     left = {worker.session: worker.offer for worker in workers}

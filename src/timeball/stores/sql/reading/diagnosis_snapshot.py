@@ -31,6 +31,7 @@ from timeball.domain.run.lifecycle import Hold, State
 from timeball.domain.run.run import Attempt, Run
 from timeball.domain.task.task import Task, host_of, kind_of
 from timeball.domain.workflow.definition import Workflow
+from timeball.ports.store.workers import WorkerRecord
 from timeball.stores.sql.day_ranges import day_range
 from timeball.stores.sql.driver import Tx, scalar
 from timeball.stores.sql.jobs.jobs import JOBS_BY_ID
@@ -142,7 +143,8 @@ class DiagnosisSnapshots(StorePart):
         run = shown_run(found, now)
         spec = job.spec if found.spec is None else decode_spec(found.spec)
         task = await _task(tx, found.tenant, spec)
-        crew, leased = await _crew(tx, found.session)
+        workers = await alive(tx)
+        crew = [_offer(worker) for worker in workers if worker.draining_since is None]
         facts = DiagnosisSnapshot(
             now=now,
             job=job,
@@ -152,8 +154,9 @@ class DiagnosisSnapshots(StorePart):
             priority=found.priority,
             credit=self._credit,
             first_attempt=await _first_attempt(tx, run),
-            leased=leased,
+            leased=any(worker.session == found.session for worker in workers),
             crew=tuple(crew),
+            draining=len(workers) - len(crew),
         )
         if found.session == WEAVER:
             return msgspec.structs.replace(facts, leased=True, weaving=await _weaving(tx, run.id))
@@ -229,15 +232,10 @@ async def _first_attempt(tx: Tx, run: Run) -> Attempt | None:
     return next((attempt_of(found) for found in starmap(AttemptRow, rows)), None)
 
 
-async def _crew(tx: Tx, session: str | None) -> tuple[list[WorkerOffer], bool]:
-    """Return the workers with a valid lease, and whether `session` is one of them."""
-    workers = await alive(tx)
-    crew: list[WorkerOffer] = []
-    for worker in workers:
-        left = worker.offer
-        left.take(worker.used)
-        crew.append(WorkerOffer(name=worker.name, idle=worker.offer, left=left, functions=frozenset(worker.tasks)))
-    return crew, any(worker.session == session for worker in workers)
+def _offer(worker: WorkerRecord) -> WorkerOffer:
+    left = worker.offer
+    left.take(worker.used)
+    return WorkerOffer(name=worker.name, idle=worker.offer, left=left, functions=frozenset(worker.tasks))
 
 
 async def _rivals(tx: Tx, run: Run, now: int) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from timeball.domain.instant import Micros
 from timeball.domain.job.large_values import REFERENCE
 from timeball.domain.run.lifecycle import State
 from timeball.domain.run.status import Status
-from timeball.ports.store.runs import Cancelling, Claimed, RunMark, Settled, Settlement, SlotRequest, Wanted
+from timeball.ports.store.runs import Cancelling, Claimed, RunMark, Settled, Settlement, SlotRequest, Wanted, WorkerOrders
 from timeball.ports.worker_protocol import LogChunk, Progress, Started
 from timeball.stores.sql.driver import Tx, scalar
 from timeball.stores.sql.names import WEAVER
@@ -35,7 +35,7 @@ RUN_STATUSES = query("run_statuses")
 ASK_TO_CANCEL = query("ask_to_cancel")
 HOLDING = query("holding")
 HELD_ATTEMPTS = query("held_attempts")
-CANCEL_ORDERS = query("cancel_orders")
+WORKER_ORDERS = query("worker_orders")
 HURRY = query("hurry")
 LIVE_TASK_RUNS = query("live_task_runs")
 RUN_MARKS = query("run_marks")
@@ -169,9 +169,13 @@ class Runs(StorePart):
 
         return await self._db.read(work) if attempts else set()
 
-    async def cancel_orders(self) -> list[tuple[str, int, bool]]:
-        async def work(tx: Tx) -> list[tuple[str, int, bool]]:
-            return [(session, token, bool(kill)) for session, token, kill in await tx.fetch(CANCEL_ORDERS)]
+    async def worker_orders(self) -> WorkerOrders:
+        async def work(tx: Tx) -> WorkerOrders:
+            rows = await tx.fetch(WORKER_ORDERS)
+            return WorkerOrders(
+                [(session, token, bool(kill)) for session, token, kill in rows if token is not None],
+                [session for session, token, _ in rows if token is None],
+            )
 
         return await self._db.read(work)
 

@@ -18,7 +18,7 @@ from timeball.domain.task.task import DEFAULT_GRACE
 from timeball.ports.store.runs import Settlement
 from timeball.ports.store.workers import Lease, Unreported, WorkerRecord
 from timeball.ports.worker_protocol import LOCAL_KEY
-from timeball.stores.sql.driver import Row, Tx
+from timeball.stores.sql.driver import Row, Tx, scalar
 from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.rows.unreadable import unread
 from timeball.stores.sql.rows.values import LARGEST, as_json, plain
@@ -26,6 +26,7 @@ from timeball.stores.sql.runs import settling
 from timeball.stores.sql.statements import query
 
 REGISTER = query("register")
+DRAIN = query("drain")
 RENEW = query("renew")
 LAPSE = query("lapse")
 LOST_RUNS = query("lost_runs")
@@ -47,9 +48,9 @@ _words = msgspec.json.Decoder(list[str]).decode
 
 
 class Workers(StorePart):
-    async def register(self, worker: WorkerRecord, lease: Micros) -> None:
-        async def work(tx: Tx) -> None:
-            await tx.execute(
+    async def register(self, worker: WorkerRecord, lease: Micros, *, after: str | None = None) -> bool:
+        async def work(tx: Tx) -> bool:
+            registered = await tx.fetch(
                 REGISTER,
                 session=worker.session,
                 name=plain(worker.name),
@@ -62,14 +63,22 @@ class Workers(StorePart):
                 memory=UNLIMITED if worker.memory_mb is None else min(worker.memory_mb, LARGEST),
                 dedicated=DEDICATED * worker.dedicated + RESTRICTED * (worker.kinds is not None),
                 key=worker.key,
+                after=after,
             )
+            return scalar(registered) is not None
 
-        await self._db.write(work)
+        return await self._db.write(work)
+
+    async def drain(self, session: str) -> bool:
+        async def work(tx: Tx) -> bool:
+            return bool(await tx.fetch(DRAIN, session=session))
+
+        return await self._db.write(work)
 
     async def renew(self, sessions: Sequence[tuple[str, str]], lease: Micros) -> list[Lease | None]:
         async def work(tx: Tx) -> list[Lease | None]:
             rows = await tx.fetch(RENEW, b=sorted(set(sessions)), lease=lease)
-            renewed = {session: Lease(name, key) for session, name, key in rows}
+            renewed = {session: Lease(name, key, since is not None) for session, name, key, since in rows}
             return [
                 found if (found := renewed.get(session)) is not None and found.key in (None, key) else None
                 for session, key in sessions
@@ -220,7 +229,7 @@ def told_apart(labels: str, dedicated: int) -> tuple[list[str], list[str] | None
 
 def _worker(row: Row, held_by_session: Mapping[str, Sequence[tuple[Need, int]]]) -> WorkerRecord:
     session, name, slots, labels, tasks, version, started_at, seen_at, lease_until, *offer = row
-    cpu, memory, dedicated, reserved_for, key = offer
+    cpu, memory, dedicated, reserved_for, key, draining_since = offer
     held = held_by_session.get(session, ())
     own_labels, kinds = told_apart(labels, dedicated)
     return WorkerRecord(
@@ -241,4 +250,5 @@ def _worker(row: Row, held_by_session: Mapping[str, Sequence[tuple[Need, int]]])
         kinds=kinds,
         reserved_for=reserved_for,
         key=key,
+        draining_since=draining_since,
     )

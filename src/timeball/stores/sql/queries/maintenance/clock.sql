@@ -100,8 +100,10 @@ UPDATE jobs SET created_at = {least}(created_at, {now}), updated_at = {least}(up
 WHERE created_at > {now} OR updated_at > {now};
 
 -- name: set_back_workers
--- Limit the start times of workers, and when they were last seen, to the corrected time.
-UPDATE workers SET started_at = {least}(started_at, {now}), seen_at = {least}(seen_at, {now}) WHERE seen_at > {now};
+-- Limit the start times of workers, when they were last seen and when they were ordered to drain, to the corrected time.
+UPDATE workers SET started_at = {least}(started_at, {now}), seen_at = {least}(seen_at, {now}),
+  draining_since = CASE WHEN draining_since > {now} THEN {now} ELSE draining_since END
+WHERE seen_at > {now} OR draining_since > {now};
 
 -- name: set_back_follows
 -- Move the newest fire times of jobs that follow others back, if they are in the future.

@@ -1,7 +1,7 @@
 -- Execution: claiming, settling, cancelling, and the start and progress of running attempts.
 
 -- name: leased_sessions
--- Sessions with a valid lease: worker name, whether the worker takes only runs that ask for it, and the placement
+-- Sessions with a valid lease that are not draining: worker name, whether the worker takes only runs that ask for it, and the placement
 -- profile that it is reserved for. Each row also says whether any host has recent failures, whether runs with a
 -- placement profile are ready, and the lowest and highest priority of ready runs without one.
 SELECT w.session, w.name, w.dedicated,
@@ -13,7 +13,7 @@ SELECT w.session, w.name, w.dedicated,
   (SELECT r.priority FROM runs r WHERE r.state = {state.ready} AND r.profile IS NULL ORDER BY r.priority LIMIT 1),
   (SELECT r.priority FROM runs r WHERE r.state = {state.ready} AND r.profile IS NULL ORDER BY r.priority DESC LIMIT 1)
 FROM {batch b: session text} JOIN workers w ON w.session = b.session
-WHERE w.lapsed = {lease.held} AND w.lease_until > {now};
+WHERE w.lapsed = {lease.held} AND w.lease_until > {now} AND w.draining_since IS NULL;
 
 -- name: claimable
 -- Lock and return the best ready runs by rank, in no order. Due runs come before runs that are due within :ahead.
@@ -99,7 +99,8 @@ WHERE r.state = {state.running} AND r.needs IS NOT NULL;
 -- name: reserved_profiles
 -- The placement profiles for which a worker is reserved.
 SELECT w.reserved_for FROM workers w
-WHERE w.lapsed = {lease.held} AND w.lease_until > {now} AND w.reserved_until > {now} AND w.reserved_for IS NOT NULL;
+WHERE w.lapsed = {lease.held} AND w.lease_until > {now} AND w.reserved_until > {now} AND w.reserved_for IS NOT NULL
+  AND w.draining_since IS NULL;
 
 -- name: reserve
 -- Reserve workers for runs of a placement profile, or end the reservation if `lasts` is 0. The rows are locked.
@@ -140,9 +141,10 @@ SELECT {now}, EXISTS (
 ), EXISTS (SELECT 1 FROM gates WHERE failures > 0), {fresh_token};
 
 -- name: there_for_all
--- The sessions among these that have a valid lease and take any run, with the names of their workers.
+-- The sessions among these that have a valid lease, are not draining and take any run, with the names of their workers.
 SELECT w.session, w.name FROM workers w
-WHERE w.session {in b: text} AND w.lapsed = {lease.held} AND w.lease_until > {now} AND w.dedicated = 0;
+WHERE w.session {in b: text} AND w.lapsed = {lease.held} AND w.lease_until > {now} AND w.dedicated = 0
+  AND w.draining_since IS NULL;
 
 -- name: next_eligible_at
 -- When the next ready run can be claimed, after an instant. Runs with a placement profile have an instant of their own.
@@ -263,9 +265,12 @@ WHERE state = {state.running} AND id IN (SELECT id FROM {batch b: id text});
 -- The tokens of the attempts of a session, and whether cancellation was requested for each.
 SELECT token, cancel_requested_at, kill FROM runs WHERE session = :session AND state = {state.running};
 
--- name: cancel_orders
--- The attempts for which cancellation was requested, with the session that must be notified.
+-- name: worker_orders
+-- The attempts for which cancellation was requested, with the session that must be notified. Rows without a token are the
+-- sessions of workers that were ordered to drain.
 SELECT session, token, kill FROM runs WHERE state = {state.running} AND cancel_requested_at IS NOT NULL AND session <> {session.weaver}
+UNION ALL SELECT session, CAST(NULL AS bigint), 0 FROM workers
+WHERE draining_since IS NOT NULL AND lapsed = {lease.held} AND lease_until > {now}
 ORDER BY token;
 
 -- name: hurry

@@ -1,15 +1,23 @@
 -- Workers: sessions and their leases.
 
 -- name: register
--- Insert a session with a lease that starts now.
+-- Insert a session with a lease that starts now. It is draining if the session that it replaces was.
 INSERT INTO workers (
-  session, name, slots, labels, tasks, version, started_at, seen_at, lease_until, cpu, memory, dedicated, key_id
+  session, name, slots, labels, tasks, version, started_at, seen_at, lease_until, cpu, memory, dedicated, key_id,
+  draining_since
 )
 SELECT
   :session, :name, CAST(:slots AS bigint), :labels, :tasks, :version, t.now, t.now, t.now + :lease,
-  CAST(:cpu AS bigint), CAST(:memory AS bigint), CAST(:dedicated AS bigint), :key
+  CAST(:cpu AS bigint), CAST(:memory AS bigint), CAST(:dedicated AS bigint), :key,
+  (SELECT w.draining_since FROM workers w WHERE w.session = :after AND w.key_id = :key)
 FROM (SELECT {now} AS now) AS t WHERE true
-ON CONFLICT (session) DO NOTHING;
+ON CONFLICT (session) DO NOTHING
+RETURNING draining_since;
+
+-- name: drain
+-- Order the worker of a session to drain. It is not reserved for a run any more, so that another worker can be.
+UPDATE workers SET draining_since = COALESCE(draining_since, {now}), reserved_for = NULL, reserved_until = 0
+WHERE session = :session AND lapsed = {lease.held} AND lease_until > {now} RETURNING session;
 
 -- name: renew
 -- Extend leases that have not lapsed. Only the key that opened a session may extend its lease; a session without a key
@@ -18,11 +26,11 @@ UPDATE workers SET lease_until = {now} + :lease, seen_at = {now}
 FROM {batch b: session text, key_id text}
 WHERE workers.session = b.session AND (workers.key_id IS NULL OR workers.key_id = b.key_id)
   AND workers.lapsed = {lease.held} AND workers.lease_until > {now}
-RETURNING workers.session, workers.name, workers.key_id;
+RETURNING workers.session, workers.name, workers.key_id, workers.draining_since;
 
 -- name: leases_of_sessions
 -- The lease ends of sessions that have not lapsed, for the keys that opened them.
-SELECT w.session, w.name, w.key_id, w.lease_until FROM {batch b: session text, key_id text}
+SELECT w.session, w.name, w.key_id, w.lease_until, w.draining_since FROM {batch b: session text, key_id text}
 JOIN workers w ON w.session = b.session AND w.key_id = b.key_id WHERE w.lapsed = {lease.held};
 
 -- name: extend_leases
@@ -88,7 +96,7 @@ DELETE FROM workers WHERE lease_until < :before AND lease_until <= {now} AND NOT
 SELECT w.session, w.name, w.slots, w.labels, w.tasks, w.version, w.started_at, w.seen_at, w.lease_until,
   w.cpu, w.memory, w.dedicated, CASE WHEN w.reserved_until > {now} AND EXISTS (
     SELECT 1 FROM runs r WHERE r.state = {state.ready} AND r.profile = w.reserved_for AND r.eligible_at <= {now}
-  ) THEN w.reserved_for END, w.key_id
+  ) THEN w.reserved_for END, w.key_id, w.draining_since
 FROM workers w WHERE w.lapsed = {lease.held} AND w.lease_until > {now} ORDER BY w.started_at DESC, w.session DESC;
 
 -- name: shares_used

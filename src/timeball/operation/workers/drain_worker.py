@@ -1,0 +1,14 @@
+"""Order a worker to drain: it takes nothing new, finishes what it has, and leaves."""
+
+from __future__ import annotations
+
+from timeball.domain.errors import NotFound
+from timeball.operation.context import Context
+from timeball.ports.wakeups import Topic
+
+
+async def drain_worker(context: Context, session: str) -> None:
+    """Write the order, and wake the server that the worker polls. Repeating it changes nothing."""
+    if not await context.store.drain(session):
+        raise NotFound("worker", session)
+    context.wakeups.wake(Topic.CANCEL)
