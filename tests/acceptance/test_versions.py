@@ -370,6 +370,41 @@ def test_a_worker_of_one_version_works_on_a_server_of_the_other(
         assert process.stop() == 0, process.output
 
 
+def test_a_worker_of_the_earlier_version_is_drained_as_far_as_it_can_be(
+    tmp_path: Path, blank_dsn: str, environments: Environments
+) -> None:
+    """It ignores the order, which it does not know. Nothing is claimed for it, and it finishes what it has."""
+    tmp_path.chmod(0o755)
+    with (
+        running_server(tmp_path, blank_dsn, environment=environments["new"]) as (_, api),
+        start_worker(tmp_path, api, name="old", tasks=TASKS, environment=environments["old"]) as process,
+    ):
+        api.await_workers(1)
+        load = Load(tmp_path / "witness", tmp_path / "gate", [api])
+        held = api.create(
+            {
+                "task": {"kind": "python", "function": "version.hold"},
+                "parameters": {"witness": str(load.witness), "group": "held", "gate": str(load.gate)},
+            }
+        )
+        until(lambda: (run := api.run_of(held)) and run["status"] == "running", "the held run")
+        [shown] = api.call("GET", "/v1/workers")["items"]
+        api.call("POST", f"/v1/workers/{shown['workerId']}/drain", expect=202)
+        later = api.create({"task": {"kind": "shell", "command": "echo later"}})
+        load.gate.touch()
+        run = until(lambda: api.ended_run_of(held), "the held run to end")
+        assert (run["status"], run["attempt"]) == ("succeeded", 1)
+        [shown] = api.call("GET", "/v1/workers")["items"]
+        assert (shown["status"], shown["running"], process.popen.poll()) == ("draining", 0, None)
+        run = api.run_of(later)
+        assert run is not None
+        assert run["status"] == "queued"
+        with start_worker(tmp_path, api, name="new", environment=environments["new"]):
+            run = until(lambda: api.ended_run_of(later), "the later run to end")
+            assert (run["status"], run["executorId"]) == ("succeeded", "new")
+        assert process.stop() == 0, process.output
+
+
 @pytest.mark.parametrize("version", ["old", "new"])
 def test_each_version_is_what_it_is_called(environments: Environments, version: str) -> None:
     code = "import timeball, pathlib; print(pathlib.Path(timeball.__file__).parent.joinpath('server').is_dir())"

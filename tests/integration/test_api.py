@@ -433,6 +433,44 @@ async def test_workers_are_listed_and_leave(api: Api, worker: FakeWorker) -> Non
     assert lost["code"] == "session_lost"
 
 
+async def test_a_worker_that_is_drained_is_told_with_its_poll_and_gets_nothing_new(
+    api: Api, worker: FakeWorker
+) -> None:
+    first = await api.create()
+    assigned = await worker.take()
+    asking = {"session": worker.session, "seq": 99, "free": 3, "held": [assigned["token"]], "wait": 20_000_000}
+    polling = asyncio.create_task(worker.send("poll", asking))
+    await asyncio.sleep(0.05)
+    for _ in range(2):
+        answer = await api("POST", f"/v1/workers/{worker.session}/drain")
+        assert (answer.status_code, answer.json()) == (202, {"workerId": worker.session, "status": "draining"})
+    assert await asyncio.wait_for(polling, 5) == {"drain": True}
+    [shown] = (await api.get("/v1/workers"))["items"]
+    assert (shown["status"], shown["running"]) == ("draining", 1)
+    assert shown["drainingSince"] >= shown["startedAt"]
+    second = await api.create()
+    quick = {**asking, "seq": 100, "wait": 100_000}
+    assert await worker.send("poll", quick) == {}
+    assert (await worker.send("beat", {"session": worker.session, "held": [assigned["token"]]}))["drain"] is True
+    [why] = (await api.get(f"/v1/jobs/{second['jobId']}/why"))["run"]["reasons"]
+    assert (why["code"], why["text"]) == ("no_worker", "No worker takes new runs: 1 worker is draining.")
+    await worker.succeed(assigned)
+    assert (await api.get(f"/v1/jobs/{first['jobId']}/status"))["status"] == "succeeded"
+    await worker.send("goodbye", {"session": worker.session}, 204)
+    assert (await api.get("/v1/workers"))["items"] == []
+
+
+@pytest.mark.parametrize("worker_id", ["w_0000000000000000000000000000", "w_x", "r_0000000000000000000000000000", "%00"])
+async def test_a_worker_that_is_not_there_cannot_be_drained(api: Api, worker_id: str) -> None:
+    answer = await api("POST", f"/v1/workers/{worker_id}/drain")
+    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+
+
+async def test_a_worker_key_drains_no_worker(api: Api, worker: FakeWorker) -> None:
+    answer = await api("POST", f"/v1/workers/{worker.session}/drain", WORKER)
+    assert answer.status_code == 403
+
+
 async def test_a_worker_shows_what_it_offers(api: Api) -> None:
     offer = {"cpu": 1.5, "memoryMb": 2048, "labels": ["gpu"], "dedicated": True}
     await api("POST", "/v1/worker/hello", WORKER, json={"name": "w", "slots": 1, **offer})

@@ -135,7 +135,7 @@ class Worker:
         self._take_nothing_new()
         await self._attempts.idle()
         await self._outbox.flushed()
-        log.info("all runs have ended: the worker leaves")
+        log.warning("all runs have ended: the worker leaves")
         await self.stop()
 
     async def stop(self) -> None:
@@ -297,7 +297,7 @@ class Worker:
 
     def obey(self, orders: PollResponse, arrived: Micros) -> bool:
         if orders.drain and self._leaving is None and self._stopping is None:
-            log.info("a server ordered this worker to drain: it takes nothing new, finishes its runs and leaves")
+            log.warning("a server ordered this worker to drain: it takes nothing new, finishes its runs and leaves")
             self._leaving = asyncio.create_task(self._leave(), name="timeball worker leaving")
             self._attempts.closed = True  # assignments of the same answer are released
         self._attempts.take(orders.assignments, arrived)  # first, because the same answer may cancel some of them

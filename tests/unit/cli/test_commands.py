@@ -702,6 +702,35 @@ def test_tasks_and_workers(server: StubServer, run: Timeball) -> None:
     assert f"bench\tw_2\t0\t1/0\t0.5/1.5\t256/512 MiB\tgpu only\t{RUN_ID}\t" in listed
 
 
+def test_a_worker_is_drained_by_its_id_or_its_name(server: StubServer, run: Timeball) -> None:
+    ident = f"w_{1:028x}"
+    rack = {"workerId": ident, "name": "rack", "slots": 8, "status": "draining"}
+    twins = [{"workerId": f"w_{n:028x}", "name": "twin"} for n in (2, 3)]
+    server.on("GET", "/v1/workers", {"items": [rack, *twins]})
+    server.on("POST", f"/v1/workers/{ident}/drain", {"workerId": ident, "status": "draining"}, status=202)
+    for said in (ident, "rack"):
+        assert run("workers", "drain", said).stdout == f"{ident}\n"
+    assert "finishes its runs" in run("workers", "drain", "rack", "-o", "table").stdout
+    assert json.loads(run("workers", "drain", "rack", "-o", "json").stdout)["status"] == "draining"
+    assert run("workers").stdout.splitlines()[1].endswith("\tdraining")
+    unknown = run("workers", "drain", "nobody")
+    assert (unknown.exit_code, "nobody" in unknown.stderr) == (4, True)
+    twin = run("workers", "drain", "twin")
+    assert (twin.exit_code, "2 workers are called 'twin'" in twin.stderr) == (6, True)
+    misplaced = run("workers", "-o", "json", "drain", "rack")
+    assert (misplaced.exit_code, "behind `drain`" in misplaced.stderr) == (2, True)
+
+
+def test_draining_may_be_waited_for(server: StubServer, run: Timeball, monkeypatch: pytest.MonkeyPatch) -> None:
+    ident = f"w_{1:028x}"
+    monkeypatch.setattr("time.sleep", lambda _: server.on("GET", "/v1/workers", {"items": []}))
+    server.on("GET", "/v1/workers", {"items": [{"workerId": ident, "name": "rack"}]})
+    server.on("POST", f"/v1/workers/{ident}/drain", {"workerId": ident, "status": "draining"}, status=202)
+    assert run("workers", "drain", "rack", "--wait").stdout == f"{ident}\n"
+    server.on("GET", "/v1/workers", {"items": []})
+    assert run("workers", "drain", ident, "--wait", "-o", "json").stdout.strip().endswith('"status":"left"}')
+
+
 def test_empty_lists_say_what_to_do_next(server: StubServer, run: Timeball) -> None:
     server.on("GET", "/v1/jobs", {"items": []})
     assert "Create one: timeball jobs create" in run("jobs", "list", "-o", "table").stdout
