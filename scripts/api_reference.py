@@ -41,6 +41,7 @@ VARIABLES: Final = {
     "backfillId": "$BACKFILL",
     "keyId": "$KEY_ID",
     "sessionId": "$WEB_SESSION",
+    "workerId": "$WORKER",
     "taskId": "send-mail",
     "name": "freeze",
 }

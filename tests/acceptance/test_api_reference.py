@@ -94,7 +94,7 @@ def _prepared(api: Api, folder: Path, variable: str, route: Route) -> str:
             answer = api.http.post("/v1/sign-in", json={"apiKey": KEY}, headers=own_page)
             api.http.cookies.clear()
             return str(answer.json()["session"]["id"])
-        case "SESSION":
+        case "SESSION" | "WORKER":
             name, _, value = (folder / "worker-auth").read_text().strip().partition(": ")
             hello = api.http.post("/v1/worker/hello", json={"name": "hand", "slots": 1}, headers={name: value})
             return str(hello.json()["session"])

@@ -460,7 +460,9 @@ async def test_a_worker_that_is_drained_is_told_with_its_poll_and_gets_nothing_n
     assert (await api.get("/v1/workers"))["items"] == []
 
 
-@pytest.mark.parametrize("worker_id", ["w_0000000000000000000000000000", "w_x", "r_0000000000000000000000000000", "%00"])
+@pytest.mark.parametrize(
+    "worker_id", ["w_0000000000000000000000000000", "w_x", "r_0000000000000000000000000000", "%00"]
+)
 async def test_a_worker_that_is_not_there_cannot_be_drained(api: Api, worker_id: str) -> None:
     answer = await api("POST", f"/v1/workers/{worker_id}/drain")
     assert (answer.status_code, answer.json()["code"]) == (404, "not_found")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation import backfills, preemption, pruning
+from tests.simulation.drains import DrainOrders
 from tests.simulation.inspector import Inspector
 from tests.simulation.records import Micros, Violation
 from tests.simulation.storage import at_once
@@ -49,6 +50,7 @@ class Auditor:
         self._world = world
         self.inspector = Inspector(world)
         self.books = preemption.Books(world, self)
+        self.drains = DrainOrders()
         self.held: dict[str, Held] = {}
         """Claims that have not ended, by run."""
         self.grants: dict[int, Grant] = {}
@@ -79,6 +81,7 @@ class Auditor:
             "lead": self._lead,
             "advance_backfills": self._advance_backfills,
             "preempt": lambda _, __: self.books.look(),
+            "drain": self.drains.ordered,
         }
 
     def watch(self, name: str, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
@@ -122,6 +125,7 @@ class Auditor:
                 raise Violation("I13", f"run {claim.run_id} ended {self.ended[claim.run_id]} and was claimed again")
             if claim.run_id in self.held:
                 raise Violation("I7", f"run {claim.run_id} was claimed while {self.held[claim.run_id]} holds it")
+            self.drains.claimed(claim.session, claim.run_id)
             if self._leases.get(claim.session, 0) < world.now:
                 raise Violation("I7", f"session {claim.session} got a run after its lease lapsed")
             resources = decode_spec(claim.spec).resources
@@ -188,6 +192,7 @@ class Auditor:
         worker, lease = args
         self._leases[worker.session] = self._world.now + lease
         self.inspector.registered(worker)
+        self.drains.registered(worker.session, result)
         self._world.trace("session", worker.session, worker.name)
 
     def _renew(self, args: tuple[Any, ...], names: Any) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import json
 
-from tests.simulation import backfills, calendars, follows, oracle, preemption, sharing, workflows
+from tests.simulation import backfills, calendars, drains, follows, oracle, preemption, sharing, workflows
 from tests.simulation.client import TENANT
 from tests.simulation.records import JobRecord, Micros, Request, Violation, Witness
 from tests.simulation.weather import MS, S
@@ -139,7 +139,7 @@ class Checker:
 
     def check(self) -> None:
         own = (*workflows.PROMISES, *backfills.PROMISES, *preemption.PROMISES, *calendars.PROMISES, *follows.PROMISES)
-        for promise in (*PROMISES, *sharing.PROMISES, *own):
+        for promise in (*PROMISES, *sharing.PROMISES, *own, *drains.PROMISES):
             promise(self)
 
 

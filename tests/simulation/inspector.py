@@ -308,6 +308,8 @@ def _is_plain(spec: JobSpec) -> bool:
 
 def _could_run(worker: WorkerRecord, spec: JobSpec) -> bool:
     resources = spec.resources
+    if worker.draining_since is not None:
+        return False
     if not set(spec.runs_on) <= set(worker.labels) or (worker.dedicated and not spec.runs_on):
         return False
     if resources is None:

@@ -38,6 +38,8 @@ from timeball.stores.sql.maintenance import maintenance
 from timeball.stores.sql.planning import plans
 from timeball.stores.sql.registry import calendars
 from timeball.stores.sql.runs import (
+    assign_on_submit,
+    claimants,
     claiming,
     follows,
     gates,
@@ -54,6 +56,7 @@ from timeball.stores.sqlite import tx as sqlite_tx
 from timeball.worker import session as worker_session
 from timeball.worker.attempt import HeldAttempt
 from timeball.worker.attempts import Attempts
+from timeball.worker.worker import Worker
 
 Patches = list[Any]
 
@@ -601,6 +604,31 @@ def _owed_forgotten(world: World) -> Patches:
     return [mock.patch.object(planning, "plan", plan)]
 
 
+def _drain_unseen(world: World) -> Patches:
+    """Runs are claimed for workers that were ordered to drain."""
+    return [
+        _text(claimants, "LEASED_SESSIONS", "AND w.draining_since IS NULL", ""),
+        mock.patch.object(session.WorkerSession, "order_drain", return_value=None),
+    ]
+
+
+def _drain_unseen_on_submit(world: World) -> Patches:
+    """Runs are assigned on submit to workers that were ordered to drain."""
+    return [
+        _text(assign_on_submit, "THERE_FOR_ALL", "AND w.draining_since IS NULL", ""),
+        mock.patch.object(session.WorkerSession, "order_drain", return_value=None),
+    ]
+
+
+def _drain_unheard(world: World) -> Patches:
+    """A worker never learns that it was ordered to drain."""
+    return [mock.patch.object(Worker, "_leave", _never)]
+
+
+async def _never(_: Worker) -> None:
+    return None
+
+
 PLANTS: dict[str, Plant] = {
     name: Plant(name, frozenset(breaks.split()), patches, theme, first)
     for name, breaks, patches, theme, first in (
@@ -662,5 +690,8 @@ PLANTS: dict[str, Plant] = {
         ("live-silenced", "I2 I8", _live_silenced, "retention", 3),
         ("no-session-guard", "I31", _no_session_guard, "forgery", 4),
         ("every-key-fits", "I31", _every_key_fits, "forgery", 0),
+        ("drain-unseen", "drain", _drain_unseen, "drains", 4),
+        ("drain-unseen-on-submit", "drain", _drain_unseen_on_submit, "drains", 32),
+        ("drain-unheard", "drain", _drain_unheard, "drains", 2),
     )
 }

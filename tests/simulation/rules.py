@@ -18,7 +18,7 @@ from timeball.domain.task.task import Http, Python, Shell, Task
 Micros = int
 THEMES = ("order", "limits", "fitting", "hosts", "deadlines")
 """The themes that also occur in mixed worlds."""
-APART = ("backfills", "calendars", "clocks", "follows", "forgery", "preemption", "retention", "workflows")
+APART = ("backfills", "calendars", "clocks", "drains", "follows", "forgery", "preemption", "retention", "workflows")
 """Themes with worlds of their own. Other worlds have nothing of these, so the traces of their seeds stay the same."""
 
 

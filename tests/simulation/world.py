@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import json
 
-from tests.simulation import backfills, calendars, clocks, follows, preemption, pruning, workflows
+from tests.simulation import backfills, calendars, clocks, drains, follows, preemption, pruning, workflows
 from tests.simulation.auditor import Auditor
 from tests.simulation.chaos import Chaos
 from tests.simulation.client import TENANT, Clients
@@ -182,6 +182,9 @@ class WorkerHouse:
                 guard=guard,
             )
             await worker.start()
+            if world.theme == drains.THEME:
+                await worker.wait()
+                world.after(0, self._gone, node, drains.AWAY)
 
         self.worker = None
         node.spawn(live(), "worker")
@@ -257,7 +260,7 @@ class World:
         self.dark_until: Micros = 0
         """The end of an outage: until then no further fault is caused."""
         self.healthy_from: Micros | None = None
-        shared = "mixed" if self.theme in (clocks.THEME, pruning.THEME, workflows.THEME) else self.theme
+        shared = "mixed" if self.theme in (clocks.THEME, drains.THEME, pruning.THEME, workflows.THEME) else self.theme
         self.rules = Rules(seed, dice, shared, self.now, self.calm_at)
         if self.theme == preemption.THEME:
             self.rules.offers = preemption.few_slots(self.rules.offers)
@@ -449,6 +452,8 @@ class World:
             stories.append(self._spawn(self.operator.work(self.calm_at), "operator"))
         if self.theme == clocks.THEME:
             self._spawn(clocks.swing(self), "clocks")
+        if self.theme == drains.THEME:
+            self._spawn(drains.order(self), "drains")
         if self.chaos is not None:
             self._spawn(self.chaos.rage(), "chaos")
         while self.now < self.calm_at:

@@ -108,9 +108,9 @@ ROUTES: Final = (
         permission=Permission.ADMIN,
         summary="Drain a worker",
         description=(
-            "From now on the worker gets no new runs. It finishes those that it has, however long they take, and leaves:"
-            " then it is listed no more. Runs that it has not started return to the queue. The order is final; the"
-            " process has to be started again to take runs."
+            "From now on the worker gets no new runs. It finishes those that it has, however long they take, and"
+            " leaves: then it is not listed any more. Runs that it has not started return to the queue. The order is"
+            " final; the process has to be started again to take runs."
         ),
         handle=drain,
         answer=DrainAnswer,

@@ -6,7 +6,8 @@
       └──────┘ ◀─────────────── └─────────┘                └─────────┘
          ▲ ▲    assign, orders:                                 │ answer: deliver, order_cancel, order_pause,
          │ │    the answer is ready                             │ order_drain, mark_uncertain, beat_arrived,
-         │ └────────────────────────────────────────────────────┘ poll_arrived (a newer poll), the poll's time, close, end
+         │ │                                                    │ poll_arrived (a newer poll), the poll's time,
+         │ └────────────────────────────────────────────────────┘ close, end
          │
          └─ EXPECTED: AWAY, with slots that the last answer left free. For `RETURN_TIME` the server claims for the next
             poll as well; `deliver` keeps such claims until that poll arrives.

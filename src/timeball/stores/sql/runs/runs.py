@@ -13,7 +13,16 @@ from timeball.domain.instant import Micros
 from timeball.domain.job.large_values import REFERENCE
 from timeball.domain.run.lifecycle import State
 from timeball.domain.run.status import Status
-from timeball.ports.store.runs import Cancelling, Claimed, RunMark, Settled, Settlement, SlotRequest, Wanted, WorkerOrders
+from timeball.ports.store.runs import (
+    Cancelling,
+    Claimed,
+    RunMark,
+    Settled,
+    Settlement,
+    SlotRequest,
+    Wanted,
+    WorkerOrders,
+)
 from timeball.ports.worker_protocol import LogChunk, Progress, Started
 from timeball.stores.sql.driver import Tx, scalar
 from timeball.stores.sql.names import WEAVER
