@@ -20,8 +20,8 @@ class Topic(StrEnum):
     BACKFILL = "backfill"
     """A backfill was created, or one of its runs ended: the backfiller may create another run."""
     CANCEL = "cancel"
-    """A run that a worker holds is to be cancelled, or a worker is to drain: the cancel sender has to send the order. One
-    topic for both, because servers of earlier versions know no other.
+    """A run that a worker holds is to be cancelled, or a worker is to drain: the cancel sender has to send the order.
+    One topic for both, because servers of earlier versions know no other.
     """
     WORKFLOW = "workflow"
     """A workflow run is due or was cancelled, or one of its tasks ended: the workflow advancer has work."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from timeball.domain.errors import NotFound
-from timeball.operation.context import Context
+from timeball.operation.context import OperationContext
 from timeball.ports.wakeups import Topic
 
 
-async def drain_worker(context: Context, session: str) -> None:
+async def drain_worker(context: OperationContext, session: str) -> None:
     """Write the order, and wake the server that the worker polls. Repeating it changes nothing."""
     if not await context.store.drain(session):
         raise NotFound("worker", session)
