@@ -1192,80 +1192,80 @@ export interface components {
          */
         CanonicalJob: {
             /** @default  */
-            name: string;
+            name?: string;
             /** @default  */
-            description: string;
+            description?: string;
             /** @default null */
-            task: (components["schemas"]["Http"] | components["schemas"]["Shell"] | components["schemas"]["Script"] | components["schemas"]["Python"] | components["schemas"]["Workflow"]) | null;
+            task?: (components["schemas"]["Http"] | components["schemas"]["Shell"] | components["schemas"]["Script"] | components["schemas"]["Python"] | components["schemas"]["Workflow"]) | null;
             /** @default null */
-            taskId: string | null;
+            taskId?: string | null;
             /** @default {} */
-            parameters: Record<string, never>;
+            parameters?: Record<string, never>;
             /** @description Default: `{"type":"immediate"}`. */
             schedule?: components["schemas"]["Immediate"] | components["schemas"]["Date"] | components["schemas"]["CronSchedule"] | components["schemas"]["Interval"] | components["schemas"]["Window"] | components["schemas"]["Follow"];
             retry?: components["schemas"]["Retry"];
             /** @default medium */
-            priority: ("high" | "low" | "medium") | number;
+            priority?: ("high" | "low" | "medium") | number;
             /** @default null */
-            timeout: string | number | null;
+            timeout?: string | number | null;
             /** @default 5s */
-            grace: string | number;
+            grace?: string | number;
             /** @default queue */
-            overlap: components["schemas"]["Overlap"];
+            overlap?: components["schemas"]["Overlap"];
             /**
              * @default all
              * @enum {unknown}
              */
-            catchUp: "all" | "last" | "none";
+            catchUp?: "all" | "last" | "none";
             /** @default 1h */
-            catchUpWindow: string | number;
+            catchUpWindow?: string | number;
             /** @default null */
-            startAt: string | null;
+            startAt?: string | null;
             /** @default null */
-            endAt: string | null;
+            endAt?: string | null;
             /** @default null */
-            maxRuns: number | null;
+            maxRuns?: number | null;
             /** @default null */
-            jitter: string | number | null;
+            jitter?: string | number | null;
             /** @default null */
-            startDeadline: string | number | null;
+            startDeadline?: string | number | null;
             /** @default null */
-            orderingKey: string | null;
+            orderingKey?: string | null;
             /**
              * @default block
              * @enum {unknown}
              */
-            onFailure: "block" | "continue";
+            onFailure?: "block" | "continue";
             /** @default null */
-            concurrency: components["schemas"]["Concurrency"] | null;
+            concurrency?: components["schemas"]["Concurrency"] | null;
             /** @default null */
-            rateLimit: components["schemas"]["RateLimit"] | null;
+            rateLimit?: components["schemas"]["RateLimit"] | null;
             /** @default null */
-            resources: components["schemas"]["Resources"] | null;
+            resources?: components["schemas"]["Resources"] | null;
             /** @default [] */
-            runsOn: string[];
+            runsOn?: string[];
             /** @default [] */
-            calendars: string[];
+            calendars?: string[];
             /**
              * @default skip
              * @enum {unknown}
              */
-            excluded: "next_open" | "skip";
+            excluded?: "next_open" | "skip";
             /**
              * @default at_least_once
              * @enum {unknown}
              */
-            delivery: "at_least_once" | "at_most_once";
+            delivery?: "at_least_once" | "at_most_once";
             /** @default false */
-            preemptible: boolean;
+            preemptible?: boolean;
             /** @default null */
-            resultLocation: string | null;
+            resultLocation?: string | null;
             /** @default [] */
-            tags: string[];
+            tags?: string[];
             /** @default  */
-            userId: string;
+            userId?: string;
             /** @default null */
-            idempotencyKey: string | null;
+            idempotencyKey?: string | null;
         };
         /**
          * Http
@@ -1279,16 +1279,16 @@ export interface components {
              * @default POST
              * @enum {unknown}
              */
-            method: "DELETE" | "GET" | "HEAD" | "OPTIONS" | "PATCH" | "POST" | "PUT";
+            method?: "DELETE" | "GET" | "HEAD" | "OPTIONS" | "PATCH" | "POST" | "PUT";
             /** @default {} */
-            headers: {
+            headers?: {
                 [key: string]: string;
             };
             body?: unknown;
             /** @default [] */
-            acceptedStatuses: number[];
+            acceptedStatuses?: number[];
             /** @default true */
-            breaker: boolean;
+            breaker?: boolean;
         };
         /**
          * Shell
@@ -1299,11 +1299,11 @@ export interface components {
             kind: "shell";
             command: string | string[];
             /** @default {} */
-            env: {
+            env?: {
                 [key: string]: string;
             };
             /** @default null */
-            cwd: string | null;
+            cwd?: string | null;
         };
         /**
          * Script
@@ -1314,9 +1314,9 @@ export interface components {
             kind: "script";
             script: string;
             /** @default [] */
-            args: string[];
+            args?: string[];
             /** @default {} */
-            env: {
+            env?: {
                 [key: string]: string;
             };
         };
@@ -1345,45 +1345,45 @@ export interface components {
         WorkflowTask: {
             name: string;
             /** @default null */
-            task: (components["schemas"]["Http"] | components["schemas"]["Shell"] | components["schemas"]["Script"] | components["schemas"]["Python"]) | null;
+            task?: (components["schemas"]["Http"] | components["schemas"]["Shell"] | components["schemas"]["Script"] | components["schemas"]["Python"]) | null;
             /** @default null */
-            taskId: string | null;
+            taskId?: string | null;
             /** @default {} */
-            parameters: Record<string, never>;
+            parameters?: Record<string, never>;
             /** @default [] */
-            needs: string[];
+            needs?: string[];
             /**
              * @default all_succeeded
              * @enum {unknown}
              */
-            runIf: "all_succeeded" | "always" | "any_failed";
+            runIf?: "all_succeeded" | "always" | "any_failed";
             forEach?: unknown[] | Record<string, never>;
             retry?: components["schemas"]["Retry"];
             /** @default null */
-            priority: ("high" | "low" | "medium") | number | null;
+            priority?: ("high" | "low" | "medium") | number | null;
             /** @default null */
-            timeout: string | number | null;
+            timeout?: string | number | null;
             /** @default 5s */
-            grace: string | number;
+            grace?: string | number;
             /** @default null */
-            startDeadline: string | number | null;
+            startDeadline?: string | number | null;
             /** @default null */
-            orderingKey: string | null;
+            orderingKey?: string | null;
             /** @default null */
-            concurrency: components["schemas"]["Concurrency"] | null;
+            concurrency?: components["schemas"]["Concurrency"] | null;
             /** @default null */
-            rateLimit: components["schemas"]["RateLimit"] | null;
+            rateLimit?: components["schemas"]["RateLimit"] | null;
             /** @default null */
-            resources: components["schemas"]["Resources"] | null;
+            resources?: components["schemas"]["Resources"] | null;
             /** @default [] */
-            runsOn: string[];
+            runsOn?: string[];
             /**
              * @default at_least_once
              * @enum {unknown}
              */
-            delivery: "at_least_once" | "at_most_once";
+            delivery?: "at_least_once" | "at_most_once";
             /** @default false */
-            preemptible: boolean;
+            preemptible?: boolean;
         };
         /**
          * Retry
@@ -1391,13 +1391,13 @@ export interface components {
          */
         Retry: {
             /** @default 3 */
-            maxRetries: number;
+            maxRetries?: number;
             /** @default exponential */
-            backoff: ("exponential" | "fixed" | "linear") | (string | number)[];
+            backoff?: ("exponential" | "fixed" | "linear") | (string | number)[];
             /** @default 5s */
-            base: string | number;
+            base?: string | number;
             /** @default 1h */
-            cap: string | number;
+            cap?: string | number;
             nonRetryable?: components["schemas"]["NonRetryable"];
         };
         /**
@@ -1406,11 +1406,11 @@ export interface components {
          */
         NonRetryable: {
             /** @default [] */
-            exitCodes: number[];
+            exitCodes?: number[];
             /** @default [] */
-            statuses: number[];
+            statuses?: number[];
             /** @default [] */
-            exceptions: string[];
+            exceptions?: string[];
         };
         /**
          * Concurrency
@@ -1428,9 +1428,9 @@ export interface components {
             key: string;
             limit: number;
             /** @default 1s */
-            per: string | number;
+            per?: string | number;
             /** @default null */
-            burst: number | null;
+            burst?: number | null;
         };
         /**
          * Resources
@@ -1438,11 +1438,11 @@ export interface components {
          */
         Resources: {
             /** @default 0 */
-            cpu: number;
+            cpu?: number;
             /** @default 0 */
-            memoryMb: number;
+            memoryMb?: number;
             /** @default 1 */
-            slots: number;
+            slots?: number;
         };
         /**
          * Immediate
@@ -1470,17 +1470,17 @@ export interface components {
             type: "cron";
             expression: string;
             /** @default UTC */
-            timezone: string;
+            timezone?: string;
             /**
              * @default run
              * @enum {unknown}
              */
-            dstGap: "run" | "skip";
+            dstGap?: "run" | "skip";
             /**
              * @default first
              * @enum {unknown}
              */
-            dstOverlap: "both" | "first";
+            dstOverlap?: "both" | "first";
         };
         /**
          * Interval
@@ -1502,19 +1502,19 @@ export interface components {
             from: string;
             to: string;
             /** @default UTC */
-            timezone: string;
+            timezone?: string;
             /** @default [] */
-            days: ("FRI" | "MON" | "SAT" | "SUN" | "THU" | "TUE" | "WED")[];
+            days?: ("FRI" | "MON" | "SAT" | "SUN" | "THU" | "TUE" | "WED")[];
             /**
              * @default run
              * @enum {unknown}
              */
-            dstGap: "run" | "skip";
+            dstGap?: "run" | "skip";
             /**
              * @default first
              * @enum {unknown}
              */
-            dstOverlap: "both" | "first";
+            dstOverlap?: "both" | "first";
         };
         /**
          * Follow
@@ -1529,7 +1529,7 @@ export interface components {
              * @default succeeded
              * @enum {unknown}
              */
-            on: "failed" | "finished" | "succeeded";
+            on?: "failed" | "finished" | "succeeded";
         };
         /**
          * Overlap
@@ -1546,21 +1546,21 @@ export interface components {
             scheduleType: "cron" | "future" | "immediate" | "interval";
             payload: components["schemas"]["Payload"];
             /** @default  */
-            name: string;
+            name?: string;
             /** @default null */
-            scheduleTime: string | number | null;
+            scheduleTime?: string | number | null;
             /** @default null */
-            cronExpression: string | null;
+            cronExpression?: string | null;
             /** @default 3 */
-            maxRetries: number;
+            maxRetries?: number;
             /** @default null */
-            idempotencyKey: string | null;
+            idempotencyKey?: string | null;
         };
         /** Payload */
         Payload: {
             script: string;
             /** @default {} */
-            params: Record<string, never>;
+            params?: Record<string, never>;
         };
         /**
          * RecurringJob
@@ -1569,17 +1569,17 @@ export interface components {
         RecurringJob: {
             isRecurring: boolean;
             /** @default null */
-            jobInterval: string | number | null;
+            jobInterval?: string | number | null;
             /** @default  */
-            name: string;
+            name?: string;
             /** @default null */
-            task: (components["schemas"]["Http"] | components["schemas"]["Shell"] | components["schemas"]["Script"] | components["schemas"]["Python"]) | null;
+            task?: (components["schemas"]["Http"] | components["schemas"]["Shell"] | components["schemas"]["Script"] | components["schemas"]["Python"]) | null;
             /** @default null */
-            taskId: string | null;
+            taskId?: string | null;
             /** @default {} */
-            parameters: Record<string, never>;
+            parameters?: Record<string, never>;
             /** @default null */
-            idempotencyKey: string | null;
+            idempotencyKey?: string | null;
         };
         /**
          * JobView
@@ -1646,9 +1646,9 @@ export interface components {
             days?: string[];
             timezone?: string;
             /** @default run */
-            dstGap: string;
+            dstGap?: string;
             /** @default first */
-            dstOverlap: string;
+            dstOverlap?: string;
             job?: string;
             on?: string;
         };
@@ -1674,75 +1674,75 @@ export interface components {
          */
         JobChange: {
             /** @default null */
-            name: string | null;
+            name?: string | null;
             /** @default null */
-            description: string | null;
+            description?: string | null;
             /** @default null */
-            task: (components["schemas"]["Http"] | components["schemas"]["Shell"] | components["schemas"]["Script"] | components["schemas"]["Python"]) | null;
+            task?: (components["schemas"]["Http"] | components["schemas"]["Shell"] | components["schemas"]["Script"] | components["schemas"]["Python"]) | null;
             /** @default null */
-            taskId: string | null;
+            taskId?: string | null;
             /** @default null */
-            parameters: Record<string, never> | null;
+            parameters?: Record<string, never> | null;
             /** @default null */
-            schedule: (components["schemas"]["Immediate"] | components["schemas"]["Date"] | components["schemas"]["CronSchedule"] | components["schemas"]["Interval"] | components["schemas"]["Window"] | components["schemas"]["Follow"]) | null;
+            schedule?: (components["schemas"]["Immediate"] | components["schemas"]["Date"] | components["schemas"]["CronSchedule"] | components["schemas"]["Interval"] | components["schemas"]["Window"] | components["schemas"]["Follow"]) | null;
             /** @default null */
-            retry: components["schemas"]["Retry"] | null;
+            retry?: components["schemas"]["Retry"] | null;
             /** @default null */
-            priority: ("high" | "low" | "medium") | number | null;
+            priority?: ("high" | "low" | "medium") | number | null;
             /** @default null */
-            timeout: string | number | null;
+            timeout?: string | number | null;
             /** @default null */
-            grace: string | number | null;
+            grace?: string | number | null;
             /** @default null */
-            overlap: components["schemas"]["Overlap"] | null;
+            overlap?: components["schemas"]["Overlap"] | null;
             /** @default null */
-            catchUp: ("all" | "last" | "none") | null;
+            catchUp?: ("all" | "last" | "none") | null;
             /** @default null */
-            catchUpWindow: string | number | null;
+            catchUpWindow?: string | number | null;
             /** @default null */
-            startAt: string | null;
+            startAt?: string | null;
             /** @default null */
-            endAt: string | null;
+            endAt?: string | null;
             /** @default null */
-            maxRuns: number | null;
+            maxRuns?: number | null;
             /** @default null */
-            jitter: string | number | null;
+            jitter?: string | number | null;
             /** @default null */
-            startDeadline: string | number | null;
+            startDeadline?: string | number | null;
             /** @default null */
-            orderingKey: string | null;
+            orderingKey?: string | null;
             /** @default null */
-            onFailure: ("block" | "continue") | null;
+            onFailure?: ("block" | "continue") | null;
             /** @default null */
-            concurrency: components["schemas"]["Concurrency"] | null;
+            concurrency?: components["schemas"]["Concurrency"] | null;
             /** @default null */
-            rateLimit: components["schemas"]["RateLimit"] | null;
+            rateLimit?: components["schemas"]["RateLimit"] | null;
             /** @default null */
-            resources: components["schemas"]["Resources"] | null;
+            resources?: components["schemas"]["Resources"] | null;
             /** @default null */
-            runsOn: string[] | null;
+            runsOn?: string[] | null;
             /** @default null */
-            calendars: string[] | null;
+            calendars?: string[] | null;
             /** @default null */
-            excluded: ("next_open" | "skip") | null;
+            excluded?: ("next_open" | "skip") | null;
             /** @default null */
-            delivery: ("at_least_once" | "at_most_once") | null;
+            delivery?: ("at_least_once" | "at_most_once") | null;
             /** @default null */
-            preemptible: boolean | null;
+            preemptible?: boolean | null;
             /** @default null */
-            resultLocation: string | null;
+            resultLocation?: string | null;
             /** @default null */
-            tags: string[] | null;
+            tags?: string[] | null;
             /** @default null */
-            userId: string | null;
+            userId?: string | null;
             /** @default null */
-            scheduleType: string | null;
+            scheduleType?: string | null;
             /** @default null */
-            scheduleTime: string | number | null;
+            scheduleTime?: string | number | null;
             /** @default null */
-            cronExpression: string | null;
+            cronExpression?: string | null;
             /** @default null */
-            maxRetries: number | null;
+            maxRetries?: number | null;
         };
         /** CancelledJob */
         CancelledJob: {
@@ -1760,11 +1760,11 @@ export interface components {
          */
         BatchItem: {
             /** @default null */
-            jobId: string | null;
+            jobId?: string | null;
             /** @default null */
-            error: components["schemas"]["Problem"] | null;
+            error?: components["schemas"]["Problem"] | null;
             /** @default [] */
-            warnings: string[];
+            warnings?: string[];
         };
         /**
          * Problem
@@ -1820,9 +1820,9 @@ export interface components {
         /** PauseBody */
         PauseBody: {
             /** @default  */
-            reason: string;
+            reason?: string;
             /** @default null */
-            until: string | null;
+            until?: string | null;
         };
         /** RunList */
         RunList: {
@@ -2000,17 +2000,17 @@ export interface components {
              * @description The end of the range, exclusive. Default: now.
              * @default
              */
-            to: string;
+            to?: string;
             /**
              * @description Maximum number of its live runs.
              * @default 1
              */
-            parallelism: number;
+            parallelism?: number;
             /**
              * @description Only count the fires.
              * @default false
              */
-            dryRun: boolean;
+            dryRun?: boolean;
         };
         /**
          * BackfillView
@@ -2058,81 +2058,81 @@ export interface components {
          */
         NewWorkflow: {
             /** @default  */
-            name: string;
+            name?: string;
             /** @default  */
-            description: string;
+            description?: string;
             /** @default null */
-            task: (components["schemas"]["Http"] | components["schemas"]["Shell"] | components["schemas"]["Script"] | components["schemas"]["Python"] | components["schemas"]["Workflow"]) | null;
+            task?: (components["schemas"]["Http"] | components["schemas"]["Shell"] | components["schemas"]["Script"] | components["schemas"]["Python"] | components["schemas"]["Workflow"]) | null;
             /** @default null */
-            taskId: string | null;
+            taskId?: string | null;
             /** @default {} */
-            parameters: Record<string, never>;
+            parameters?: Record<string, never>;
             /** @description Default: `{"type":"immediate"}`. */
             schedule?: components["schemas"]["Immediate"] | components["schemas"]["Date"] | components["schemas"]["CronSchedule"] | components["schemas"]["Interval"] | components["schemas"]["Window"] | components["schemas"]["Follow"];
             retry?: components["schemas"]["Retry"];
             /** @default medium */
-            priority: ("high" | "low" | "medium") | number;
+            priority?: ("high" | "low" | "medium") | number;
             /** @default null */
-            timeout: string | number | null;
+            timeout?: string | number | null;
             /** @default 5s */
-            grace: string | number;
+            grace?: string | number;
             /** @default queue */
-            overlap: components["schemas"]["Overlap"];
+            overlap?: components["schemas"]["Overlap"];
             /**
              * @default all
              * @enum {unknown}
              */
-            catchUp: "all" | "last" | "none";
+            catchUp?: "all" | "last" | "none";
             /** @default 1h */
-            catchUpWindow: string | number;
+            catchUpWindow?: string | number;
             /** @default null */
-            startAt: string | null;
+            startAt?: string | null;
             /** @default null */
-            endAt: string | null;
+            endAt?: string | null;
             /** @default null */
-            maxRuns: number | null;
+            maxRuns?: number | null;
             /** @default null */
-            jitter: string | number | null;
+            jitter?: string | number | null;
             /** @default null */
-            startDeadline: string | number | null;
+            startDeadline?: string | number | null;
             /** @default null */
-            orderingKey: string | null;
+            orderingKey?: string | null;
             /**
              * @default block
              * @enum {unknown}
              */
-            onFailure: "block" | "continue";
+            onFailure?: "block" | "continue";
             /** @default null */
-            concurrency: components["schemas"]["Concurrency"] | null;
+            concurrency?: components["schemas"]["Concurrency"] | null;
             /** @default null */
-            rateLimit: components["schemas"]["RateLimit"] | null;
+            rateLimit?: components["schemas"]["RateLimit"] | null;
             /** @default null */
-            resources: components["schemas"]["Resources"] | null;
+            resources?: components["schemas"]["Resources"] | null;
             /** @default [] */
-            runsOn: string[];
+            runsOn?: string[];
             /** @default [] */
-            calendars: string[];
+            calendars?: string[];
             /**
              * @default skip
              * @enum {unknown}
              */
-            excluded: "next_open" | "skip";
+            excluded?: "next_open" | "skip";
             /**
              * @default at_least_once
              * @enum {unknown}
              */
-            delivery: "at_least_once" | "at_most_once";
+            delivery?: "at_least_once" | "at_most_once";
             /** @default false */
-            preemptible: boolean;
+            preemptible?: boolean;
             /** @default null */
-            resultLocation: string | null;
+            resultLocation?: string | null;
             /** @default [] */
-            tags: string[];
+            tags?: string[];
             /** @default  */
-            userId: string;
+            userId?: string;
             tasks: components["schemas"]["WorkflowTask"][];
             /** @default null */
-            idempotencyKey: string | null;
+            idempotencyKey?: string | null;
         };
         /**
          * WorkflowView
@@ -2199,77 +2199,77 @@ export interface components {
          */
         WorkflowChange: {
             /** @default null */
-            name: string | null;
+            name?: string | null;
             /** @default null */
-            description: string | null;
+            description?: string | null;
             /** @default null */
-            task: (components["schemas"]["Http"] | components["schemas"]["Shell"] | components["schemas"]["Script"] | components["schemas"]["Python"]) | null;
+            task?: (components["schemas"]["Http"] | components["schemas"]["Shell"] | components["schemas"]["Script"] | components["schemas"]["Python"]) | null;
             /** @default null */
-            taskId: string | null;
+            taskId?: string | null;
             /** @default null */
-            parameters: Record<string, never> | null;
+            parameters?: Record<string, never> | null;
             /** @default null */
-            schedule: (components["schemas"]["Immediate"] | components["schemas"]["Date"] | components["schemas"]["CronSchedule"] | components["schemas"]["Interval"] | components["schemas"]["Window"] | components["schemas"]["Follow"]) | null;
+            schedule?: (components["schemas"]["Immediate"] | components["schemas"]["Date"] | components["schemas"]["CronSchedule"] | components["schemas"]["Interval"] | components["schemas"]["Window"] | components["schemas"]["Follow"]) | null;
             /** @default null */
-            retry: components["schemas"]["Retry"] | null;
+            retry?: components["schemas"]["Retry"] | null;
             /** @default null */
-            priority: ("high" | "low" | "medium") | number | null;
+            priority?: ("high" | "low" | "medium") | number | null;
             /** @default null */
-            timeout: string | number | null;
+            timeout?: string | number | null;
             /** @default null */
-            grace: string | number | null;
+            grace?: string | number | null;
             /** @default null */
-            overlap: components["schemas"]["Overlap"] | null;
+            overlap?: components["schemas"]["Overlap"] | null;
             /** @default null */
-            catchUp: ("all" | "last" | "none") | null;
+            catchUp?: ("all" | "last" | "none") | null;
             /** @default null */
-            catchUpWindow: string | number | null;
+            catchUpWindow?: string | number | null;
             /** @default null */
-            startAt: string | null;
+            startAt?: string | null;
             /** @default null */
-            endAt: string | null;
+            endAt?: string | null;
             /** @default null */
-            maxRuns: number | null;
+            maxRuns?: number | null;
             /** @default null */
-            jitter: string | number | null;
+            jitter?: string | number | null;
             /** @default null */
-            startDeadline: string | number | null;
+            startDeadline?: string | number | null;
             /** @default null */
-            orderingKey: string | null;
+            orderingKey?: string | null;
             /** @default null */
-            onFailure: ("block" | "continue") | null;
+            onFailure?: ("block" | "continue") | null;
             /** @default null */
-            concurrency: components["schemas"]["Concurrency"] | null;
+            concurrency?: components["schemas"]["Concurrency"] | null;
             /** @default null */
-            rateLimit: components["schemas"]["RateLimit"] | null;
+            rateLimit?: components["schemas"]["RateLimit"] | null;
             /** @default null */
-            resources: components["schemas"]["Resources"] | null;
+            resources?: components["schemas"]["Resources"] | null;
             /** @default null */
-            runsOn: string[] | null;
+            runsOn?: string[] | null;
             /** @default null */
-            calendars: string[] | null;
+            calendars?: string[] | null;
             /** @default null */
-            excluded: ("next_open" | "skip") | null;
+            excluded?: ("next_open" | "skip") | null;
             /** @default null */
-            delivery: ("at_least_once" | "at_most_once") | null;
+            delivery?: ("at_least_once" | "at_most_once") | null;
             /** @default null */
-            preemptible: boolean | null;
+            preemptible?: boolean | null;
             /** @default null */
-            resultLocation: string | null;
+            resultLocation?: string | null;
             /** @default null */
-            tags: string[] | null;
+            tags?: string[] | null;
             /** @default null */
-            userId: string | null;
+            userId?: string | null;
             /** @default null */
-            scheduleType: string | null;
+            scheduleType?: string | null;
             /** @default null */
-            scheduleTime: string | number | null;
+            scheduleTime?: string | number | null;
             /** @default null */
-            cronExpression: string | null;
+            cronExpression?: string | null;
             /** @default null */
-            maxRetries: number | null;
+            maxRetries?: number | null;
             /** @default null */
-            tasks: components["schemas"]["WorkflowTask"][] | null;
+            tasks?: components["schemas"]["WorkflowTask"][] | null;
         };
         /**
          * WorkflowRunView
@@ -2327,7 +2327,7 @@ export interface components {
         /** EditBody */
         EditBody: {
             /** @default null */
-            edit: components["schemas"]["Edit"] | null;
+            edit?: components["schemas"]["Edit"] | null;
         };
         /**
          * Edit
@@ -2458,12 +2458,12 @@ export interface components {
             action: "cancel" | "replay" | "retry";
             filter: components["schemas"]["RunsFilter"];
             /** @default null */
-            edit: components["schemas"]["Edit"] | null;
+            edit?: components["schemas"]["Edit"] | null;
             /**
              * @description Only count them.
              * @default false
              */
-            dryRun: boolean;
+            dryRun?: boolean;
         };
         /**
          * RunsFilter
@@ -2474,30 +2474,30 @@ export interface components {
              * @description Select all. Cannot be combined with other fields.
              * @default false
              */
-            all: boolean;
+            all?: boolean;
             /** @default  */
-            jobId: string;
+            jobId?: string;
             /** @default  */
-            userId: string;
+            userId?: string;
             /** @default  */
-            tag: string;
+            tag?: string;
             /** @default  */
-            taskId: string;
+            taskId?: string;
             /**
              * @description Fingerprint of the last error.
              * @default
              */
-            fingerprint: string;
+            fingerprint?: string;
             /** @default  */
-            startTime: string | number;
+            startTime?: string | number;
             /** @default  */
-            endTime: string | number;
+            endTime?: string | number;
             /** @default  */
-            createdBefore: string | number;
+            createdBefore?: string | number;
             /** @default  */
-            status: string | string[];
+            status?: string | string[];
             /** @default  */
-            origin: string | string[];
+            origin?: string | string[];
         };
         /** BulkAnswer */
         BulkAnswer: {
@@ -2543,22 +2543,22 @@ export interface components {
         /** RetryDeadLetters */
         RetryDeadLetters: {
             /** @default [] */
-            runIds: string[];
+            runIds?: string[];
             /** @default null */
-            filter: components["schemas"]["DeadLetterFilter"] | null;
+            filter?: components["schemas"]["DeadLetterFilter"] | null;
             /** @default  */
-            fingerprint: string;
+            fingerprint?: string;
             /** @default  */
-            jobId: string;
+            jobId?: string;
             /** @default false */
-            all: boolean;
+            all?: boolean;
             /**
              * @description Only count them.
              * @default false
              */
-            dryRun: boolean;
+            dryRun?: boolean;
             /** @default null */
-            edit: components["schemas"]["Edit"] | null;
+            edit?: components["schemas"]["Edit"] | null;
         };
         /**
          * DeadLetterFilter
@@ -2569,26 +2569,26 @@ export interface components {
              * @description Select all. Cannot be combined with other fields.
              * @default false
              */
-            all: boolean;
+            all?: boolean;
             /** @default  */
-            jobId: string;
+            jobId?: string;
             /** @default  */
-            userId: string;
+            userId?: string;
             /** @default  */
-            tag: string;
+            tag?: string;
             /** @default  */
-            taskId: string;
+            taskId?: string;
             /**
              * @description Fingerprint of the last error.
              * @default
              */
-            fingerprint: string;
+            fingerprint?: string;
             /** @default  */
-            startTime: string | number;
+            startTime?: string | number;
             /** @default  */
-            endTime: string | number;
+            endTime?: string | number;
             /** @default  */
-            createdBefore: string | number;
+            createdBefore?: string | number;
         };
         /** RetriedAnswer */
         RetriedAnswer: {
@@ -2610,20 +2610,20 @@ export interface components {
          */
         DeadLetterSelection: {
             /** @default [] */
-            runIds: string[];
+            runIds?: string[];
             /** @default null */
-            filter: components["schemas"]["DeadLetterFilter"] | null;
+            filter?: components["schemas"]["DeadLetterFilter"] | null;
             /** @default  */
-            fingerprint: string;
+            fingerprint?: string;
             /** @default  */
-            jobId: string;
+            jobId?: string;
             /** @default false */
-            all: boolean;
+            all?: boolean;
             /**
              * @description Only count them.
              * @default false
              */
-            dryRun: boolean;
+            dryRun?: boolean;
         };
         /** DiscardedAnswer */
         DiscardedAnswer: {
@@ -2642,27 +2642,27 @@ export interface components {
              * @description How many fires.
              * @default 10
              */
-            count: number;
+            count?: number;
             /** @default null */
-            after: string | null;
+            after?: string | null;
             /**
              * @description The name of the job. It determines the values of `H`.
              * @default
              */
-            name: string;
+            name?: string;
             /** @default [] */
-            calendars: string[];
+            calendars?: string[];
             /**
              * @default skip
              * @enum {unknown}
              */
-            excluded: "next_open" | "skip";
+            excluded?: "next_open" | "skip";
             /** @default null */
-            startAt: string | null;
+            startAt?: string | null;
             /** @default null */
-            endAt: string | null;
+            endAt?: string | null;
             /** @default null */
-            maxRuns: number | null;
+            maxRuns?: number | null;
         };
         /**
          * CronPreviewBody
@@ -2671,36 +2671,36 @@ export interface components {
         CronPreviewBody: {
             expression: string;
             /** @default UTC */
-            timezone: string;
+            timezone?: string;
             /**
              * @default run
              * @enum {unknown}
              */
-            dstGap: "run" | "skip";
+            dstGap?: "run" | "skip";
             /**
              * @default first
              * @enum {unknown}
              */
-            dstOverlap: "both" | "first";
+            dstOverlap?: "both" | "first";
             /** @default 10 */
-            count: number;
+            count?: number;
             /** @default null */
-            after: string | null;
+            after?: string | null;
             /** @default  */
-            name: string;
+            name?: string;
             /** @default [] */
-            calendars: string[];
+            calendars?: string[];
             /**
              * @default skip
              * @enum {unknown}
              */
-            excluded: "next_open" | "skip";
+            excluded?: "next_open" | "skip";
             /** @default null */
-            startAt: string | null;
+            startAt?: string | null;
             /** @default null */
-            endAt: string | null;
+            endAt?: string | null;
             /** @default null */
-            maxRuns: number | null;
+            maxRuns?: number | null;
         };
         /** PreviewAnswer */
         PreviewAnswer: {
@@ -2736,10 +2736,10 @@ export interface components {
         /** CalendarView */
         CalendarView: {
             /** @default UTC */
-            timezone: string;
+            timezone?: string;
             entries: components["schemas"]["Entry"][];
             /** @default  */
-            description: string;
+            description?: string;
             name: string;
             version: number;
             updatedAt: string;
@@ -2750,17 +2750,17 @@ export interface components {
          */
         Entry: {
             /** @default [] */
-            dates: string[];
+            dates?: string[];
             /** @default null */
-            from: string | null;
+            from?: string | null;
             /** @default null */
-            to: string | null;
+            to?: string | null;
             /** @default null */
-            cron: string | null;
+            cron?: string | null;
             /** @default null */
-            for: string | number | null;
+            for?: string | number | null;
             /** @default  */
-            reason: string;
+            reason?: string;
         };
         /**
          * Calendar
@@ -2768,10 +2768,10 @@ export interface components {
          */
         Calendar: {
             /** @default UTC */
-            timezone: string;
+            timezone?: string;
             entries: components["schemas"]["Entry"][];
             /** @default  */
-            description: string;
+            description?: string;
         };
         /** ForecastAnswer */
         ForecastAnswer: {
@@ -2801,7 +2801,7 @@ export interface components {
         WorkerList: {
             items: components["schemas"]["WorkerView"][];
             /** @default null */
-            nextCursor: string | null;
+            nextCursor?: string | null;
         };
         /** WorkerView */
         WorkerView: {
@@ -2845,7 +2845,7 @@ export interface components {
             /** @enum {unknown} */
             role: "admin" | "worker";
             /** @default  */
-            name: string;
+            name?: string;
         };
         /** NewKeyAnswer */
         NewKeyAnswer: {
@@ -2861,7 +2861,7 @@ export interface components {
         KeyList: {
             items: components["schemas"]["KeyView"][];
             /** @default null */
-            nextCursor: string | null;
+            nextCursor?: string | null;
         };
         /** KeyView */
         KeyView: {
@@ -2891,7 +2891,7 @@ export interface components {
                 [key: string]: boolean;
             };
             /** @default {} */
-            degraded: {
+            degraded?: {
                 [key: string]: string;
             };
         };
@@ -2909,18 +2909,18 @@ export interface components {
         /** PollResponse */
         PollResponse: {
             /** @default [] */
-            assignments: components["schemas"]["Assignment"][];
+            assignments?: components["schemas"]["Assignment"][];
             /** @default [] */
-            cancel: number[];
+            cancel?: number[];
             /** @default [] */
-            pause: [
+            pause?: [
                 number,
                 number
             ][];
             /** @default [] */
-            kill: number[];
+            kill?: number[];
             /** @default [] */
-            lost: number[];
+            lost?: number[];
         };
         /**
          * Assignment
@@ -2935,7 +2935,7 @@ export interface components {
             fireTime: number;
             serial: boolean;
             /** @default null */
-            turn: [
+            turn?: [
                 string,
                 string
             ] | null;
@@ -2951,15 +2951,15 @@ export interface components {
             pollSeq: number;
             free: number;
             /** @default [] */
-            started: components["schemas"]["Started"][];
+            started?: components["schemas"]["Started"][];
             /** @default [] */
-            progress: components["schemas"]["Progress"][];
+            progress?: components["schemas"]["Progress"][];
             /** @default [] */
-            logs: components["schemas"]["LogChunk"][];
+            logs?: components["schemas"]["LogChunk"][];
             /** @default [] */
-            ended: components["schemas"]["Ended"][];
+            ended?: components["schemas"]["Ended"][];
             /** @default [] */
-            pausing: components["schemas"]["Pausing"][];
+            pausing?: components["schemas"]["Pausing"][];
         };
         /**
          * Started
@@ -2976,7 +2976,7 @@ export interface components {
             token: number;
             fraction: number;
             /** @default  */
-            note: string;
+            note?: string;
         };
         /** LogChunk */
         LogChunk: {
@@ -2999,18 +2999,18 @@ export interface components {
             serial: boolean;
             outcome: components["schemas"]["Succeeded"] | components["schemas"]["Failed"] | components["schemas"]["Cancelled"] | components["schemas"]["Released"] | components["schemas"]["Lost"];
             /** @default null */
-            turn: [
+            turn?: [
                 string,
                 string
             ] | null;
             /** @default null */
-            age: number | null;
+            age?: number | null;
             /** @default 0 */
-            took: number;
+            took?: number;
             /** @default null */
-            host: string | null;
+            host?: string | null;
             /** @default false */
-            placed: boolean;
+            placed?: boolean;
         };
         /** Succeeded */
         Succeeded: {
@@ -3032,13 +3032,13 @@ export interface components {
             kind: string;
             message: string;
             /** @default null */
-            exitCode: number | null;
+            exitCode?: number | null;
             /** @default null */
-            status: number | null;
+            status?: number | null;
             /** @default [] */
-            exceptions: string[];
+            exceptions?: string[];
             /** @default null */
-            retryAfter: number | null;
+            retryAfter?: number | null;
         };
         /**
          * Cancelled
@@ -3057,9 +3057,9 @@ export interface components {
             /** @enum {unknown} */
             type: "released";
             /** @default 0 */
-            wait: number;
+            wait?: number;
             /** @default true */
-            begun: boolean;
+            begun?: boolean;
         };
         /**
          * Lost
@@ -3069,7 +3069,7 @@ export interface components {
             /** @enum {unknown} */
             type: "lost";
             /** @default false */
-            unreported: boolean;
+            unreported?: boolean;
         };
         /**
          * Pausing
@@ -3086,7 +3086,7 @@ export interface components {
         /** ReportAck */
         ReportAck: {
             /** @default [] */
-            stale: number[];
+            stale?: number[];
         };
         /**
          * Beat
@@ -3104,19 +3104,19 @@ export interface components {
             name: string;
             slots: number;
             /** @default [] */
-            labels: string[];
+            labels?: string[];
             /** @default [] */
-            tasks: string[];
+            tasks?: string[];
             /** @default  */
-            version: string;
+            version?: string;
             /** @default null */
-            cpu: number | null;
+            cpu?: number | null;
             /** @default null */
-            memoryMb: number | null;
+            memoryMb?: number | null;
             /** @default false */
-            dedicated: boolean;
+            dedicated?: boolean;
             /** @default null */
-            kinds: string[] | null;
+            kinds?: string[] | null;
         };
         /** WorkerRegistered */
         WorkerRegistered: {

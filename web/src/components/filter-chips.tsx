@@ -53,7 +53,8 @@ function isUsed(filter: Filter): boolean {
   return filter.kind === 'many' ? filter.values.length > 0 : filter.value !== undefined
 }
 
-function Chip({
+/** A filter as a chip: also for filters with an editor of their own. */
+export function Chip({
   label,
   value,
   onClear,

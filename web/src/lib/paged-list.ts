@@ -73,7 +73,7 @@ export class PagedList<T> {
     const { signal } = this.#abort
     this.#change({ loading: true, error: null })
     try {
-      const page = await this.fetchPage(cursor, signal)
+      const page = await this.#next(cursor, signal)
       if (signal.aborted) return
       this.#pages.push({ cursor, start: this.#rows.length })
       this.#append(page.items)
@@ -91,7 +91,7 @@ export class PagedList<T> {
     const { signal } = this.#abort
     this.#change({ loading: true, error: null })
     try {
-      const page = await this.fetchPage(null, signal)
+      const page = await this.#next(null, signal)
       if (signal.aborted) return
       this.#replaceAll(page)
     } catch (error) {
@@ -147,6 +147,15 @@ export class PagedList<T> {
     this.#abort.abort()
     this.#abort = new AbortController()
     if (this.#state.loading) this.#change({ loading: false })
+  }
+
+  /** A search may find nothing on a page and still have pages after it: reads on until there are rows. */
+  async #next(cursor: string | null, signal: AbortSignal): Promise<Fetched<T>> {
+    let page = await this.fetchPage(cursor, signal)
+    while (page.items.length === 0 && page.nextCursor !== null && !signal.aborted) {
+      page = await this.fetchPage(page.nextCursor, signal)
+    }
+    return page
   }
 
   #visiblePages(): { cursor: string | null }[] {

@@ -1,1 +1,0 @@
-import{_ as e,n as t}from"./index-DY2YzIfT.js";var n=e();function r(){return(0,n.jsx)(t,{title:`Workers`,icon:`workers`})}export{r as Page};
