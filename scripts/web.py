@@ -82,7 +82,8 @@ def _write_types(node: _Node, target: Path) -> None:
         description = Path(folder) / "openapi.json"
         # The version of Timeball is left out: a release alone does not change the types.
         description.write_text(json.dumps(openapi.document(ROUTES, "0")), "utf-8")
-        node.run("node_modules/openapi-typescript/bin/cli.js", str(description), "--output", str(target), "--default-non-nullable", "false")
+        options = ["--output", str(target), "--default-non-nullable", "false"]
+        node.run("node_modules/openapi-typescript/bin/cli.js", str(description), *options)
 
 
 def _build(node: _Node, folder: Path) -> None:
