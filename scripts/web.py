@@ -17,8 +17,8 @@ import tempfile
 from pathlib import Path
 from typing import Any, Final
 
-from timeball.api import openapi
 from timeball.api.app import ROUTES
+from timeball.api.documentation import openapi
 
 ROOT: Final = Path(__file__).parents[1]
 WEB: Final = ROOT / "web"
@@ -82,7 +82,7 @@ def _write_types(node: _Node, target: Path) -> None:
         description = Path(folder) / "openapi.json"
         # The version of Timeball is left out: a release alone does not change the types.
         description.write_text(json.dumps(openapi.document(ROUTES, "0")), "utf-8")
-        options = ["--output", str(target), "--default-non-nullable", "false"]
+        options = ["--output", str(target), "--default-non-nullable", "false", "--empty-objects-unknown"]
         node.run("node_modules/openapi-typescript/bin/cli.js", str(description), *options)
 
 

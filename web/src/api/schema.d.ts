@@ -907,6 +907,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/stats": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read the statistics of an overview
+         * @description How runs ended lately, what is alive now, what fires next, and what needs attention. Statistics are a few seconds behind, and are not the ledger: a server that is killed loses what it counted in them.
+         */
+        get: operations["getStats"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/timeline": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read the timeline of runs and coming fires
+         * @description By default half an hour back and half an hour ahead: a lane per active job, or per tag if there are many jobs, with its runs, or counts of them if they are many, and its coming fires.
+         */
+        get: operations["getTimeline"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/workers": {
         parameters: {
             query?: never;
@@ -1200,7 +1240,7 @@ export interface components {
             /** @default null */
             taskId?: string | null;
             /** @default {} */
-            parameters?: Record<string, never>;
+            parameters?: Record<string, unknown>;
             /** @description Default: `{"type":"immediate"}`. */
             schedule?: components["schemas"]["Immediate"] | components["schemas"]["Date"] | components["schemas"]["CronSchedule"] | components["schemas"]["Interval"] | components["schemas"]["Window"] | components["schemas"]["Follow"];
             retry?: components["schemas"]["Retry"];
@@ -1269,7 +1309,7 @@ export interface components {
         };
         /**
          * Http
-         * @description An HTTP call. Succeeds with a 2xx, or with one of `acceptedStatuses` if given.
+         * @description An HTTP call. It succeeds with a 2xx status, or, if `acceptedStatuses` is given, with one of these.
          */
         Http: {
             /** @enum {unknown} */
@@ -1307,7 +1347,8 @@ export interface components {
         };
         /**
          * Script
-         * @description A file of the worker's scripts folder, found when the run starts; its suffix chooses the interpreter.
+         * @description A file in the scripts folder of the worker. The worker looks it up when the run starts; the suffix of the file
+         *         determines the interpreter.
          */
         Script: {
             /** @enum {unknown} */
@@ -1322,7 +1363,7 @@ export interface components {
         };
         /**
          * Python
-         * @description A function registered on the worker with `@timeball.task`; parameters become keyword arguments.
+         * @description A function that is registered on the worker with `@timeball.task`. The parameters become keyword arguments.
          */
         Python: {
             /** @enum {unknown} */
@@ -1331,7 +1372,7 @@ export interface components {
         };
         /**
          * Workflow
-         * @description Tasks that need each other.
+         * @description A workflow: tasks that depend on each other.
          */
         Workflow: {
             /** @enum {unknown} */
@@ -1340,7 +1381,7 @@ export interface components {
         };
         /**
          * WorkflowTask
-         * @description One task of a workflow. It has what a job has to say of how it is executed, and nothing of when.
+         * @description One task of a workflow. It has the fields of a job that define the execution, but no schedule.
          */
         WorkflowTask: {
             name: string;
@@ -1349,7 +1390,7 @@ export interface components {
             /** @default null */
             taskId?: string | null;
             /** @default {} */
-            parameters?: Record<string, never>;
+            parameters?: Record<string, unknown>;
             /** @default [] */
             needs?: string[];
             /**
@@ -1357,7 +1398,7 @@ export interface components {
              * @enum {unknown}
              */
             runIf?: "all_succeeded" | "always" | "any_failed";
-            forEach?: unknown[] | Record<string, never>;
+            forEach?: unknown[] | Record<string, unknown>;
             retry?: components["schemas"]["Retry"];
             /** @default null */
             priority?: ("high" | "low" | "medium") | number | null;
@@ -1387,7 +1428,8 @@ export interface components {
         };
         /**
          * Retry
-         * @description `maxRetries` counts re-executions after the first attempt. A list of delays repeats its last one.
+         * @description The retry policy of a job. `maxRetries` is the number of attempts after the first one. If `backoff` is a list of
+         *         delays, its last element repeats.
          */
         Retry: {
             /** @default 3 */
@@ -1402,7 +1444,7 @@ export interface components {
         };
         /**
          * NonRetryable
-         * @description Failures that another try cannot heal.
+         * @description Failures that a retry cannot fix. A run with such a failure fails without another attempt.
          */
         NonRetryable: {
             /** @default [] */
@@ -1414,7 +1456,7 @@ export interface components {
         };
         /**
          * Concurrency
-         * @description At most `limit` runs with this key execute at once, whichever jobs of the tenant they belong to.
+         * @description At most `limit` runs with this key execute at the same time, over all jobs of the tenant.
          */
         Concurrency: {
             key: string;
@@ -1422,7 +1464,8 @@ export interface components {
         };
         /**
          * RateLimit
-         * @description Starts of runs with this key: `limit` in every `per` on average, `burst` (by default `limit`) at once.
+         * @description Limits the starts of runs with this key: on average `limit` per duration `per`, and at most `burst` (default:
+         *         `limit`) at the same time.
          */
         RateLimit: {
             key: string;
@@ -1434,7 +1477,7 @@ export interface components {
         };
         /**
          * Resources
-         * @description What a run takes of its worker while it executes. Without them it takes one slot.
+         * @description The resources of its worker that a run occupies while it executes. The default is one slot.
          */
         Resources: {
             /** @default 0 */
@@ -1446,7 +1489,7 @@ export interface components {
         };
         /**
          * Immediate
-         * @description Once, as soon as it is accepted.
+         * @description Fires once, as soon as the job is accepted.
          */
         Immediate: {
             /** @enum {unknown} */
@@ -1454,7 +1497,7 @@ export interface components {
         };
         /**
          * Date
-         * @description Once, at a time with an offset. A past one runs at once.
+         * @description Fires once, at a time with an offset. A time in the past fires immediately.
          */
         Date: {
             /** @enum {unknown} */
@@ -1463,7 +1506,7 @@ export interface components {
         };
         /**
          * CronSchedule
-         * @description On a cron expression, in a time zone.
+         * @description Fires at the times of a cron expression, in a time zone.
          */
         CronSchedule: {
             /** @enum {unknown} */
@@ -1484,7 +1527,7 @@ export interface components {
         };
         /**
          * Interval
-         * @description Every so often, on a fixed grid: the first fire is one interval after the job's `startAt`, or its creation.
+         * @description Fires on a fixed grid: the first fire is one interval after the job's `startAt`, or after its creation.
          */
         Interval: {
             /** @enum {unknown} */
@@ -1493,8 +1536,9 @@ export interface components {
         };
         /**
          * Window
-         * @description Once a day, between two times: when exactly is chosen when the job is made, where the least is going on, and
-         *         stays. A window may go over midnight; its days are those on which it begins.
+         * @description Fires once a day, between two times. The exact time is chosen when the job is created, in the minute with the
+         *         fewest other fires, and does not change later. A window may extend over midnight; `days` are the days on which it
+         *         begins.
          */
         Window: {
             /** @enum {unknown} */
@@ -1518,8 +1562,8 @@ export interface components {
         };
         /**
          * Follow
-         * @description Once for each run of another job that ends: when it succeeded, when it gave up, or either. What was cancelled,
-         *         skipped or missed is no end of a run.
+         * @description Fires once for each run of another job that ends: after a success, after a final failure, or after either.
+         *         Cancelled, skipped and missed runs cause no fire.
          */
         Follow: {
             /** @enum {unknown} */
@@ -1533,13 +1577,14 @@ export interface components {
         };
         /**
          * Overlap
-         * @description Decided at the fire time. A run is alive until it is terminal; one that waits for its retry is alive.
+         * @description The overlap policy of a job, applied at the fire time. A run is alive until it is terminal; a run that waits for
+         *         its retry is alive.
          * @enum {unknown}
          */
         Overlap: "allow" | "cancel_previous" | "queue" | "queue_one" | "skip" | "terminate_previous";
         /**
          * FlatJob
-         * @description A job in the flat shape. Fields of the types that are not chosen are ignored.
+         * @description A job in the flat shape. Fields that belong to another schedule type are ignored.
          */
         FlatJob: {
             /** @enum {unknown} */
@@ -1560,7 +1605,7 @@ export interface components {
         Payload: {
             script: string;
             /** @default {} */
-            params?: Record<string, never>;
+            params?: Record<string, unknown>;
         };
         /**
          * RecurringJob
@@ -1577,7 +1622,7 @@ export interface components {
             /** @default null */
             taskId?: string | null;
             /** @default {} */
-            parameters?: Record<string, never>;
+            parameters?: Record<string, unknown>;
             /** @default null */
             idempotencyKey?: string | null;
         };
@@ -1590,7 +1635,7 @@ export interface components {
             description: string;
             task?: components["schemas"]["Http"] | components["schemas"]["Shell"] | components["schemas"]["Script"] | components["schemas"]["Python"] | components["schemas"]["Workflow"];
             taskId?: string;
-            parameters: Record<string, never>;
+            parameters: Record<string, unknown>;
             schedule: components["schemas"]["ScheduleView"];
             retry: components["schemas"]["RetryView"];
             priority: string | number;
@@ -1635,7 +1680,7 @@ export interface components {
         };
         /**
          * ScheduleView
-         * @description When a job is due.
+         * @description When a job fires.
          */
         ScheduleView: {
             /** @enum {unknown} */
@@ -1665,9 +1710,77 @@ export interface components {
         };
         /** JobList */
         JobList: {
-            items: components["schemas"]["JobView"][];
+            items: components["schemas"]["ListedJob"][];
             nextCursor: string | null;
         };
+        /**
+         * ListedJob
+         * @description A job in a list.
+         */
+        ListedJob: {
+            name: string;
+            description: string;
+            task?: components["schemas"]["Http"] | components["schemas"]["Shell"] | components["schemas"]["Script"] | components["schemas"]["Python"] | components["schemas"]["Workflow"];
+            taskId?: string;
+            parameters: Record<string, unknown>;
+            schedule: components["schemas"]["ScheduleView"];
+            retry: components["schemas"]["RetryView"];
+            priority: string | number;
+            timeout: string | number | null;
+            grace: string | number;
+            overlap: string;
+            catchUp: string;
+            catchUpWindow: string | number;
+            startAt?: string;
+            endAt?: string;
+            maxRuns?: number;
+            jitter?: string | number;
+            startDeadline?: string | number;
+            orderingKey?: string;
+            onFailure?: string;
+            concurrency?: components["schemas"]["Concurrency"];
+            rateLimit?: components["schemas"]["RateLimit"];
+            resources?: components["schemas"]["Resources"];
+            runsOn?: string[];
+            calendars?: string[];
+            excluded?: string;
+            delivery: string;
+            preemptible?: boolean;
+            resultLocation?: string;
+            tags: string[];
+            userId: string;
+            scheduleType: string;
+            scheduleTime: string | null;
+            cronExpression: string | null;
+            maxRetries: number;
+            jobId: string;
+            /** @enum {unknown} */
+            status: "cancelled" | "completed" | "paused" | "scheduled";
+            version: number;
+            nextFireAt: string | null;
+            slot?: string;
+            createdAt: string;
+            updatedAt: string;
+            pauseReason?: string;
+            pausedUntil?: string | null;
+            warnings?: string[];
+            recentRuns?: components["schemas"]["RecentRun"][];
+        };
+        /** RecentRun */
+        RecentRun: {
+            runId: string;
+            status: components["schemas"]["Status"];
+            fireTime: string;
+            startedAt: string | null;
+            endedAt: string | null;
+            lateMs: number | null;
+        };
+        /**
+         * Status
+         * @description The status of a run, as users see it. The last five are terminal.
+         * @enum {unknown}
+         */
+        Status: "blocked" | "cancelled" | "dead" | "failed" | "queued" | "retrying" | "running" | "scheduled" | "skipped" | "succeeded";
         /**
          * JobChange
          * @description Fields of a job to change, in any of its shapes.
@@ -1682,7 +1795,7 @@ export interface components {
             /** @default null */
             taskId?: string | null;
             /** @default null */
-            parameters?: Record<string, never> | null;
+            parameters?: Record<string, unknown> | null;
             /** @default null */
             schedule?: (components["schemas"]["Immediate"] | components["schemas"]["Date"] | components["schemas"]["CronSchedule"] | components["schemas"]["Interval"] | components["schemas"]["Window"] | components["schemas"]["Follow"]) | null;
             /** @default null */
@@ -1811,12 +1924,6 @@ export interface components {
             status: components["schemas"]["Status"];
             detail: string;
         };
-        /**
-         * Status
-         * @description What a user sees. The last five are terminal.
-         * @enum {unknown}
-         */
-        Status: "blocked" | "cancelled" | "dead" | "failed" | "queued" | "retrying" | "running" | "scheduled" | "skipped" | "succeeded";
         /** PauseBody */
         PauseBody: {
             /** @default  */
@@ -1876,7 +1983,7 @@ export interface components {
         };
         /**
          * Origin
-         * @description Why a run exists. Only the first two are due instants of the schedule.
+         * @description The reason why a run exists. Only the first two are fires of the schedule.
          * @enum {unknown}
          */
         Origin: "backfill" | "catch_up" | "manual" | "replay" | "retry" | "schedule" | "task";
@@ -2066,7 +2173,7 @@ export interface components {
             /** @default null */
             taskId?: string | null;
             /** @default {} */
-            parameters?: Record<string, never>;
+            parameters?: Record<string, unknown>;
             /** @description Default: `{"type":"immediate"}`. */
             schedule?: components["schemas"]["Immediate"] | components["schemas"]["Date"] | components["schemas"]["CronSchedule"] | components["schemas"]["Interval"] | components["schemas"]["Window"] | components["schemas"]["Follow"];
             retry?: components["schemas"]["Retry"];
@@ -2143,7 +2250,7 @@ export interface components {
             description: string;
             task?: components["schemas"]["Http"] | components["schemas"]["Shell"] | components["schemas"]["Script"] | components["schemas"]["Python"] | components["schemas"]["Workflow"];
             taskId?: string;
-            parameters: Record<string, never>;
+            parameters: Record<string, unknown>;
             schedule: components["schemas"]["ScheduleView"];
             retry: components["schemas"]["RetryView"];
             priority: string | number;
@@ -2207,7 +2314,7 @@ export interface components {
             /** @default null */
             taskId?: string | null;
             /** @default null */
-            parameters?: Record<string, never> | null;
+            parameters?: Record<string, unknown> | null;
             /** @default null */
             schedule?: (components["schemas"]["Immediate"] | components["schemas"]["Date"] | components["schemas"]["CronSchedule"] | components["schemas"]["Interval"] | components["schemas"]["Window"] | components["schemas"]["Follow"]) | null;
             /** @default null */
@@ -2331,20 +2438,20 @@ export interface components {
         };
         /**
          * Edit
-         * @description What to change; the rest stays. Parameters and retry rules are merged name by name, a task is replaced. A
-         *         parameter that is null is taken away; any other null brings the default back.
+         * @description Changes of one run. Fields that are not given stay unchanged. Parameters and retry rules are merged name by name;
+         *         a task is replaced. A parameter that is null is removed; any other field that is null gets its default.
          */
         Edit: {
             task?: components["schemas"]["Http"] | components["schemas"]["Shell"] | components["schemas"]["Script"] | components["schemas"]["Python"];
             taskId?: string;
-            parameters?: Record<string, never>;
+            parameters?: Record<string, unknown>;
             timeout?: string | number | null;
             grace?: string | number | null;
             retry?: components["schemas"]["RetryEdit"] | null;
         };
         /**
          * RetryEdit
-         * @description Rules to change; the others stay.
+         * @description Changes of retry rules. Rules that are not given stay unchanged.
          */
         RetryEdit: {
             maxRetries?: number;
@@ -2369,14 +2476,14 @@ export interface components {
         };
         /**
          * SpecView
-         * @description What a user wrote, with the defaults filled in.
+         * @description The spec of a job: the fields that the user gave, with defaults for the others.
          */
         SpecView: {
             name: string;
             description: string;
             task?: components["schemas"]["Http"] | components["schemas"]["Shell"] | components["schemas"]["Script"] | components["schemas"]["Python"] | components["schemas"]["Workflow"];
             taskId?: string;
-            parameters: Record<string, never>;
+            parameters: Record<string, unknown>;
             schedule: components["schemas"]["ScheduleView"];
             retry: components["schemas"]["RetryView"];
             priority: string | number;
@@ -2435,7 +2542,7 @@ export interface components {
         };
         /**
          * Code
-         * @description What programs tell reasons apart by.
+         * @description The code that identifies a reason for programs.
          * @enum {unknown}
          */
         Code: "ahead" | "archived" | "at_most_once" | "busy" | "cancelled" | "cancelling" | "caught_up" | "circuit_open" | "circuit_probed" | "claimable" | "claimed" | "clock" | "completed" | "concurrency" | "dead" | "ended" | "excluded" | "exhausted" | "failed" | "follows" | "jitter" | "late" | "missed" | "no_fitting_worker" | "no_function" | "no_worker" | "not_begun" | "not_due" | "overlap" | "parameters" | "paused" | "planning" | "preempted" | "rate_limit" | "reserved" | "retry" | "room_made" | "running" | "silent" | "skipped" | "start_deadline" | "succeeded" | "tasks" | "turn" | "turn_blocked" | "unplannable";
@@ -2746,7 +2853,7 @@ export interface components {
         };
         /**
          * Entry
-         * @description One of: `dates`; `from` and `to`; `cron` and `for`. And why.
+         * @description One entry of a calendar: either `dates`, or `from` and `to`, or `cron` and `for`; with an optional reason.
          */
         Entry: {
             /** @default [] */
@@ -2764,7 +2871,8 @@ export interface components {
         };
         /**
          * Calendar
-         * @description What a user wrote. What its entries mean is looked at apart (`calendar_limits`), since that takes a while.
+         * @description A calendar as a user wrote it. `calendar_limits.check` validates the entries separately, because that takes more
+         *         CPU time than decoding.
          */
         Calendar: {
             /** @default UTC */
@@ -2796,6 +2904,146 @@ export interface components {
             runSeconds: number;
             capacitySeconds: number;
             load: number | null;
+        };
+        /** StatsAnswer */
+        StatsAnswer: {
+            /** @enum {unknown} */
+            window: "1h" | "24h" | "5m";
+            from: string;
+            to: string;
+            bucketSeconds: number;
+            buckets: components["schemas"]["StatsBucket"][];
+            totals: components["schemas"]["StatsTotals"];
+            now: components["schemas"]["PresentView"];
+            workers: components["schemas"]["WorkersView"];
+            upNext: components["schemas"]["UpNext"][];
+            attention: components["schemas"]["AttentionView"][];
+        };
+        /**
+         * StatsBucket
+         * @description How runs ended in a stretch of time.
+         */
+        StatsBucket: {
+            at: string;
+            finished: number;
+            succeeded: number;
+            failed: number;
+            dead: number;
+            cancelled: number;
+            skipped: number;
+            missed: number;
+            lateP50Ms: number | null;
+            lateP99Ms: number | null;
+        };
+        /**
+         * StatsTotals
+         * @description The whole window.
+         */
+        StatsTotals: {
+            finished: number;
+            succeeded: number;
+            failed: number;
+            dead: number;
+            cancelled: number;
+            skipped: number;
+            missed: number;
+            lateP50Ms: number | null;
+            lateP99Ms: number | null;
+            runsPerSecond: number;
+            successRate: number | null;
+        };
+        /**
+         * PresentView
+         * @description What is there now. No count exceeds 100,000.
+         */
+        PresentView: {
+            scheduled: number;
+            blocked: number;
+            queued: number;
+            running: number;
+            retrying: number;
+            oldestQueuedAgeMs: number | null;
+            deadLetters: number;
+            jobs: number;
+            pausedJobs: number;
+            capped: boolean;
+        };
+        /**
+         * WorkersView
+         * @description The workers of all tenants.
+         */
+        WorkersView: {
+            live: number;
+            slots: number;
+            busy: number;
+        };
+        /** UpNext */
+        UpNext: {
+            jobId: string;
+            jobName: string;
+            fireTime: string;
+        };
+        /** AttentionView */
+        AttentionView: {
+            kind: components["schemas"]["AttentionKind"];
+            count: number;
+            jobId: string | null;
+            jobName: string | null;
+            runId: string | null;
+            message: string;
+            since: string;
+        };
+        /**
+         * AttentionKind
+         * @enum {unknown}
+         */
+        AttentionKind: "dead" | "failing" | "late" | "paused" | "unplaceable" | "workerLost";
+        /** TimelineAnswer */
+        TimelineAnswer: {
+            from: string;
+            to: string;
+            now: string;
+            /** @enum {unknown} */
+            by: "job" | "tag";
+            lanes: components["schemas"]["LaneView"][];
+            hiddenLanes: number;
+        };
+        /** LaneView */
+        LaneView: {
+            id: string;
+            name: string;
+            status: ("cancelled" | "completed" | "paused" | "scheduled") | null;
+            runs: components["schemas"]["TimelineRun"][];
+            buckets: components["schemas"]["TimelineBucket"][] | null;
+            fires: string[];
+            truncated: boolean;
+        };
+        /** TimelineRun */
+        TimelineRun: {
+            runId: string;
+            jobId?: string;
+            fireTime: string;
+            fireUntil?: string;
+            fires?: number;
+            startedAt: string | null;
+            endedAt: string | null;
+            status: components["schemas"]["Status"];
+            verdict: components["schemas"]["LaneVerdict"];
+            lateMs: number | null;
+        };
+        /**
+         * LaneVerdict
+         * @description How a run is shown: what became of its fire, or of itself.
+         * @enum {unknown}
+         */
+        LaneVerdict: "cancelled" | "failed" | "late" | "missed" | "on_time" | "running" | "skipped" | "waiting";
+        /** TimelineBucket */
+        TimelineBucket: {
+            from: string;
+            to: string;
+            counts: {
+                [key: string]: number;
+            };
         };
         /** WorkerList */
         WorkerList: {
@@ -2897,7 +3145,8 @@ export interface components {
         };
         /**
          * Poll
-         * @description Says what the worker has and what it could take, and waits for something to do.
+         * @description Reports the attempts and the free slots of a worker, and asks for assignments and orders. The server answers when
+         *         there are some, or when `wait` has passed.
          */
         Poll: {
             session: string;
@@ -2906,7 +3155,10 @@ export interface components {
             held: number[];
             wait: number;
         };
-        /** PollResponse */
+        /**
+         * PollResponse
+         * @description The answer to a poll or a beat.
+         */
         PollResponse: {
             /** @default [] */
             assignments?: components["schemas"]["Assignment"][];
@@ -2924,7 +3176,7 @@ export interface components {
         };
         /**
          * Assignment
-         * @description One attempt of one run, for the worker that asked.
+         * @description One attempt of one run, for the worker that polled.
          */
         Assignment: {
             runId: string;
@@ -2944,7 +3196,8 @@ export interface components {
         };
         /**
          * Report
-         * @description What happened, in one message. Sent again as it is when its answer was lost.
+         * @description The events of several attempts in one message. If the answer was lost, the worker sends the report again; only
+         *         its ages have grown.
          */
         Report: {
             session: string;
@@ -2963,7 +3216,8 @@ export interface components {
         };
         /**
          * Started
-         * @description An attempt that has been running for a moment (short ones only report their outcome).
+         * @description Reports the start of an attempt that has been executing for a short time. An attempt that ends sooner reports
+         *         only its outcome.
          */
         Started: {
             runId: string;
@@ -2978,7 +3232,10 @@ export interface components {
             /** @default  */
             note?: string;
         };
-        /** LogChunk */
+        /**
+         * LogChunk
+         * @description A part of the output of an attempt.
+         */
         LogChunk: {
             runId: string;
             attempt: number;
@@ -3026,7 +3283,7 @@ export interface components {
         };
         /**
          * Failure
-         * @description Why an attempt failed, for people (`message`) and for the retry policy (the rest).
+         * @description The reason why an attempt failed: `message` for people, the other fields for the retry policy.
          */
         Failure: {
             kind: string;
@@ -3042,7 +3299,7 @@ export interface components {
         };
         /**
          * Cancelled
-         * @description The worker stopped it because it was told to.
+         * @description The worker stopped the attempt because a server ordered a cancel.
          */
         Cancelled: {
             /** @enum {unknown} */
@@ -3050,8 +3307,8 @@ export interface components {
         };
         /**
          * Released
-         * @description Handed back without having been (completely) executed: a drain, or a worker that lacked something to begin it.
-         *         Costs no attempt, but ends a run that is delivered at most once if the attempt may have begun.
+         * @description The worker returned the attempt without completing it: it drains, or it lacks something to start the attempt.
+         *         A release does not count as an attempt. It ends an at-most-once run if the attempt may have begun.
          */
         Released: {
             /** @enum {unknown} */
@@ -3063,7 +3320,8 @@ export interface components {
         };
         /**
          * Lost
-         * @description The worker's lease lapsed. Counts as an attempt, repeated without backoff unless delivered at most once.
+         * @description The lease of the worker lapsed. This counts as an attempt. The run is retried without backoff, unless its
+         *         delivery is at most once.
          */
         Lost: {
             /** @enum {unknown} */
@@ -3073,7 +3331,7 @@ export interface components {
         };
         /**
          * Pausing
-         * @description What became of an order to make room.
+         * @description The answer of a worker to a preemption order.
          */
         Pausing: {
             runId: string;
@@ -3083,14 +3341,18 @@ export interface components {
             what: "paused" | "refused" | "resumed";
             age: number;
         };
-        /** ReportAck */
+        /**
+         * ReportAck
+         * @description The answer to a report: the server has stored it, except for the stale attempts.
+         */
         ReportAck: {
             /** @default [] */
             stale?: number[];
         };
         /**
          * Beat
-         * @description Renews the session's lease: it lasts `WorkerRegistered.lease` from when this was sent, no longer.
+         * @description Renews the lease of a session. The lease lasts for `WorkerRegistered.lease` from the moment at which the worker
+         *         sent the beat, not from the answer.
          */
         Beat: {
             session: string;
@@ -3098,7 +3360,7 @@ export interface components {
         };
         /**
          * RegisterWorker
-         * @description A worker introduces itself.
+         * @description The first message of a worker: its name, its capacity and what it can execute.
          */
         RegisterWorker: {
             name: string;
@@ -3118,7 +3380,10 @@ export interface components {
             /** @default null */
             kinds?: string[] | null;
         };
-        /** WorkerRegistered */
+        /**
+         * WorkerRegistered
+         * @description The answer to `RegisterWorker`.
+         */
         WorkerRegistered: {
             session: string;
             lease: number;
@@ -3259,6 +3524,14 @@ export interface operations {
                 tag?: string;
                 userId?: string;
                 taskId?: string;
+                /** @description Part of the name, in upper or lower case, or a job id. */
+                q?: string;
+                /** @description Kind of the task, or `workflow`. */
+                kind?: string;
+                /** @description `immediate`, `date` (or `future`), `cron`, `interval`, `window` or `follow`. */
+                scheduleType?: string;
+                /** @description `recentRuns`: each job with its newest runs; at most 100 jobs. */
+                include?: "" | "recentRuns";
             };
             header?: never;
             path?: never;
@@ -5163,6 +5436,72 @@ export interface operations {
             503: components["responses"]["Problem503"];
         };
     };
+    getStats: {
+        parameters: {
+            query?: {
+                /** @description How far back the statistics reach. */
+                window?: "1h" | "24h" | "5m";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StatsAnswer"];
+                };
+            };
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            422: components["responses"]["Problem422"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+        };
+    };
+    getTimeline: {
+        parameters: {
+            query?: {
+                /** @description Default: 30 minutes ago. */
+                from?: string;
+                /** @description Default: in 30 minutes. */
+                to?: string;
+                /** @description A lane per job, per tag, or per tag if more than 60 jobs are active. */
+                by?: "auto" | "job" | "tag";
+                /** @description Maximum number of lanes. */
+                lanes?: number;
+                /** @description Only jobs with this text in their names, or with this id. */
+                q?: string;
+                /** @description Only jobs with this tag. */
+                tag?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TimelineAnswer"];
+                };
+            };
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            422: components["responses"]["Problem422"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+        };
+    };
     getWorkers: {
         parameters: {
             query?: never;
@@ -5457,7 +5796,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": Record<string, never>;
+                    "application/json": Record<string, unknown>;
                 };
             };
             500: components["responses"]["Problem500"];

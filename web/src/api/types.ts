@@ -23,16 +23,9 @@ export type BulkAnswer = Schemas['BulkAnswer']
 export type Worker = Schemas['WorkerView']
 export type Page<T> = { items: T[]; nextCursor: string | null }
 
-export type RecentRun = {
-  runId: string
-  status: RunStatus
-  fireTime: string
-  startedAt: string | null
-  endedAt: string | null
-  lateMs: number | null
-}
-
-export type JobRow = Job & { recentRuns?: RecentRun[] }
+export type RecentRun = Schemas['RecentRun']
+/** A job in a list: with its last runs if they were asked for. */
+export type JobRow = Schemas['ListedJob']
 
 export type Permission = 'read' | 'write' | 'admin'
 
@@ -47,88 +40,11 @@ export type Me = {
   server: { version: string; store: 'sqlite' | 'postgresql'; now: string; publicUrl: string | null }
 }
 
-export type StatsWindow = '5m' | '1h' | '24h'
+export type Stats = Schemas['StatsAnswer']
+export type StatsWindow = Stats['window']
+export type Attention = Schemas['AttentionView']
 
-export type StatsBucket = {
-  at: string
-  finished: number
-  succeeded: number
-  failed: number
-  dead: number
-  cancelled: number
-  skipped: number
-  missed: number
-  lateP50Ms: number | null
-  lateP99Ms: number | null
-}
-
-export type Attention = {
-  kind: 'dead' | 'late' | 'failing' | 'paused' | 'workerLost' | 'unplaceable'
-  count: number
-  jobId: string | null
-  jobName: string | null
-  runId: string | null
-  message: string
-  since: string | null
-}
-
-export type Stats = {
-  window: StatsWindow
-  from: string
-  to: string
-  bucketSeconds: number
-  buckets: StatsBucket[]
-  totals: Omit<StatsBucket, 'at'> & { runsPerSecond: number; successRate: number | null }
-  now: {
-    scheduled: number
-    blocked: number
-    queued: number
-    running: number
-    retrying: number
-    oldestQueuedAgeMs: number | null
-    deadLetters: number
-    jobs: number
-    pausedJobs: number
-  }
-  workers: { live: number; slots: number; busy: number }
-  upNext: { jobId: string; jobName: string; fireTime: string }[]
-  attention: Attention[]
-}
-
-export type TimelineRun = {
-  runId: string
-  fireTime: string
-  startedAt: string | null
-  endedAt: string | null
-  status: RunStatus
-  verdict: Verdict
-  lateMs: number | null
-}
-
-export type TimelineCounts = {
-  on_time?: number
-  late?: number
-  failed?: number
-  skipped?: number
-  missed?: number
-  running?: number
-}
-
-export type TimelineLane = {
-  id: string
-  name: string
-  status: JobStatus | null
-  runs: TimelineRun[]
-  buckets: { from: string; to: string; counts: TimelineCounts }[] | null
-  fires: string[]
-  truncated: boolean
-}
-
-export type Timeline = {
-  from: string
-  to: string
-  now: string
-  by: 'job' | 'tag'
-  lanes: TimelineLane[]
-  hiddenLanes: number
-}
+export type Timeline = Schemas['TimelineAnswer']
+export type TimelineLane = Schemas['LaneView']
+export type TimelineRun = Schemas['TimelineRun']
+export type LaneVerdict = Schemas['LaneVerdict']

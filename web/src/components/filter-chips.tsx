@@ -31,7 +31,7 @@ export type Filter =
 export function FilterChips({ filters, onClear }: { filters: readonly Filter[]; onClear?: () => void }) {
   const used = filters.some(isUsed)
   return (
-    <fieldset className="flex flex-wrap items-center gap-1.5">
+    <fieldset className="flex items-center gap-1.5 sm:flex-wrap">
       <legend className="sr-only">Filters</legend>
       {filters.map(filter =>
         filter.kind === 'many' ? (
@@ -63,7 +63,7 @@ export function Chip({
   return (
     <span
       className={cx(
-        'inline-flex h-7 max-w-full items-center rounded-full border text-xs',
+        'inline-flex h-7 max-w-full shrink-0 items-center rounded-full border text-xs',
         value === null ? 'border-line-strong border-dashed text-ink-2' : 'border-accent bg-accent-soft',
       )}
     >

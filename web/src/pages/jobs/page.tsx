@@ -94,7 +94,9 @@ export function Page() {
       >
         <div className="flex flex-wrap items-center gap-2">
           <SearchField value={search.q} onChange={change} />
-          <JobFilters search={search} onChange={change} rows={state.rows} />
+          <div className="-mx-4 min-w-0 max-w-[100vw] overflow-x-auto px-4 py-0.5 sm:mx-0 sm:max-w-none sm:px-0">
+            <JobFilters search={search} onChange={change} rows={state.rows} />
+          </div>
         </div>
       </PageHead>
       <div className="relative flex min-h-80 flex-1 flex-col border-t bg-surface">

@@ -1,5 +1,5 @@
-import { request } from '@/api/client'
-import type { JobRow, Page, RecentRun } from '@/api/types'
+import { api } from '@/api/client'
+import type { JobRow, RecentRun } from '@/api/types'
 import { type Batch, isJobEvent, isRunEvent, isRunsChanged, type RunEventData } from '@/events/types'
 import { ListCache, PagedList } from '@/lib/paged-list'
 import { isTerminal } from '@/lib/states'
@@ -14,8 +14,14 @@ const lists = new ListCache<JobRow>(key => {
   return new PagedList<JobRow>(
     job => job.jobId,
     (cursor, signal) =>
-      request<Page<JobRow>>('GET', '/v1/jobs', {
-        query: { ...search, include: 'recentRuns', limit: PAGE_SIZE, cursor },
+      api.get('/v1/jobs', {
+        query: {
+          ...search,
+          status: search.status?.join(','),
+          include: 'recentRuns',
+          limit: PAGE_SIZE,
+          cursor: cursor ?? undefined,
+        },
         signal,
       }),
   )

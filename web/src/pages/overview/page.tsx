@@ -1,9 +1,8 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { getRouteApi } from '@tanstack/react-router'
 import { useEffect, useState } from 'react'
-import { request } from '@/api/client'
+import { api } from '@/api/client'
 import { keys } from '@/api/keys'
-import type { Stats } from '@/api/types'
 import { ErrorNotice, SkeletonRows } from '@/components/notices'
 import { PageHead, Section } from '@/layout/page'
 import { useShortcuts } from '@/lib/shortcuts'
@@ -26,7 +25,7 @@ export function Page() {
   const set = (change: OverviewSearch) => void navigate({ search: before => ({ ...before, ...change }), replace: true })
   const stats = useQuery({
     queryKey: keys.stats(window),
-    queryFn: ({ signal }) => request<Stats>('GET', '/v1/stats', { signal, query: { window } }),
+    queryFn: ({ signal }) => api.get('/v1/stats', { signal, query: { window } }),
     refetchInterval: REFRESH_MS,
     placeholderData: keepPreviousData,
   })

@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
-import { api, request } from '@/api/client'
+import { api } from '@/api/client'
 import { keys } from '@/api/keys'
-import type { Job, Origin, Page, RunStatus } from '@/api/types'
+import type { Origin, RunStatus } from '@/api/types'
 import { FilterChips } from '@/components/filter-chips'
 import { JobChip } from '@/components/job-chip'
 import { RangeChip } from '@/components/range-chip'
@@ -25,7 +25,7 @@ export function useJobName(jobId: string | undefined): string | undefined {
 export function RunFilters({ search, onChange }: { search: RunsSearch; onChange: (change: RunsSearch) => void }) {
   const jobName = useJobName(search.jobId)
   return (
-    <div className="flex flex-wrap items-center gap-1.5">
+    <div className="-mx-4 flex items-center gap-1.5 overflow-x-auto px-4 py-0.5 sm:mx-0 sm:flex-wrap sm:px-0">
       <JobChip name={jobName} onChange={jobId => onChange({ jobId })} />
       <RangeChip startTime={search.startTime} endTime={search.endTime} onChange={onChange} />
       <FilterChips
@@ -95,9 +95,4 @@ export function RunFilters({ search, onChange }: { search: RunsSearch; onChange:
       />
     </div>
   )
-}
-
-/** Jobs whose name contains a text, for the chip. */
-export function findJobs(text: string, signal: AbortSignal): Promise<Page<Job>> {
-  return request<Page<Job>>('GET', '/v1/jobs', { query: { q: text, limit: 10 }, signal })
 }

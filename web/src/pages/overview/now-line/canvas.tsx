@@ -219,7 +219,11 @@ function describe(pointed: Pointed, lane: Lane | undefined): string[] {
   const { bar, bucket, fire } = pointed
   const chosen = zone.get()
   if (bar !== null) {
-    const lines = [lane.name, `${MARKS[bar.mark].label}: ${bar.status}, due ${clockTime(bar.fire, chosen)}`]
+    const due =
+      bar.until === null
+        ? clockTime(bar.fire, chosen)
+        : `${clockTime(bar.fire, chosen)} to ${clockTime(bar.until, chosen)}, ${plural(bar.fires, 'fire')}`
+    const lines = [lane.name, `${MARKS[bar.mark].label}: ${bar.status}, due ${due}`]
     if (bar.lateMs !== null) lines.push(`started ${duration(bar.lateMs)} after its time`)
     if (bar.start !== null)
       lines.push(

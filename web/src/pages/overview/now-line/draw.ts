@@ -145,7 +145,7 @@ function drawBars(ctx: CanvasRenderingContext2D, lane: Lane, index: number, view
   const y = index * view.laneHeight + view.labelHeight
   const groups = new Map<Mark, Bar[]>()
   for (const bar of lane.bars) {
-    if ((bar.end ?? view.now) < view.now - view.span) continue
+    if ((bar.until ?? bar.end ?? view.now) < view.now - view.span) continue
     const group = groups.get(bar.mark)
     if (group === undefined) groups.set(bar.mark, [bar])
     else group.push(bar)
@@ -228,17 +228,20 @@ const failed: Draw = (ctx, bars, y, view) => {
   }
 }
 
-/** Skipped: an empty box. */
+/** Skipped: an empty box, over all fires that were skipped together. */
 const skipped: Draw = (ctx, bars, y, view) => {
   const pad = inset(view) + 1
   ctx.strokeStyle = view.palette.skipped
   ctx.lineWidth = 1
   ctx.beginPath()
-  for (const bar of bars) ctx.rect(xOf(bar.fire, view) - 2, y + pad + 0.5, 5, room(view) - 2 * pad - 2)
+  for (const bar of bars) {
+    const x = xOf(bar.fire, view) - 2
+    ctx.rect(x, y + pad + 0.5, Math.max(5, xOf(bar.until ?? bar.fire, view) + 3 - x), room(view) - 2 * pad - 2)
+  }
   ctx.stroke()
 }
 
-/** Missed: an empty diamond. */
+/** Missed: an empty diamond, drawn out over all fires that were missed together. */
 const missed: Draw = (ctx, bars, y, view) => {
   const middle = y + room(view) / 2
   ctx.strokeStyle = view.palette.missed
@@ -246,8 +249,11 @@ const missed: Draw = (ctx, bars, y, view) => {
   ctx.beginPath()
   for (const bar of bars) {
     const x = xOf(bar.fire, view)
+    const end = Math.max(x, xOf(bar.until ?? bar.fire, view))
     ctx.moveTo(x, middle - 6)
-    ctx.lineTo(x + 5, middle)
+    ctx.lineTo(end, middle - 6)
+    ctx.lineTo(end + 5, middle)
+    ctx.lineTo(end, middle + 6)
     ctx.lineTo(x, middle + 6)
     ctx.lineTo(x - 5, middle)
     ctx.closePath()

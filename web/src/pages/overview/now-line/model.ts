@@ -1,4 +1,4 @@
-import type { JobStatus, RunStatus, Timeline, TimelineCounts, TimelineLane, TimelineRun, Verdict } from '@/api/types'
+import type { JobStatus, LaneVerdict, RunStatus, Timeline, TimelineLane, TimelineRun } from '@/api/types'
 import { isRunEvent, isRunsChanged, type RunEventData, type RunsChangedData, type TimeballEvent } from '@/events/types'
 import { isTerminal, MARK_NAMES, type Mark, markOf } from '@/lib/states'
 import { instant } from '@/lib/time'
@@ -11,9 +11,11 @@ export type Bar = {
   start: number | null
   end: number | null
   status: RunStatus
-  verdict: Verdict | undefined
   lateMs: number | null
   mark: Mark
+  /** Fires that never ran and follow each other share one bar: the last of them, and how many they are. */
+  until: number | null
+  fires: number
 }
 
 export type Bucket = { from: number; to: number; counts: Record<Mark, number>; total: number }
@@ -75,15 +77,29 @@ function barOf(run: TimelineRun): Bar {
     start: instant(run.startedAt),
     end: instant(run.endedAt),
     status: run.status,
-    verdict: run.verdict,
     lateMs: run.lateMs,
-    mark: markOf(run),
+    mark: LANE_MARKS[run.verdict],
+    until: instant(run.fireUntil),
+    fires: run.fires ?? 1,
   }
 }
 
-function bucketOf(bucket: { from: string; to: string; counts: TimelineCounts }): Bucket {
+/** A cancelled run is shown as one that was skipped, a waiting one as one that runs: their shapes differ. */
+const LANE_MARKS: Record<LaneVerdict, Mark> = {
+  on_time: 'on_time',
+  late: 'late',
+  failed: 'failed',
+  skipped: 'skipped',
+  cancelled: 'skipped',
+  missed: 'missed',
+  running: 'running',
+  waiting: 'running',
+}
+
+function bucketOf(bucket: { from: string; to: string; counts: Record<string, number> }): Bucket {
   const counts = noCounts()
-  for (const mark of MARK_NAMES) counts[mark] = bucket.counts[mark] ?? 0
+  for (const [verdict, number] of Object.entries(bucket.counts))
+    counts[LANE_MARKS[verdict as LaneVerdict] ?? 'skipped'] += number
   return { from: instant(bucket.from) ?? 0, to: instant(bucket.to) ?? 0, counts, total: sum(counts) }
 }
 
@@ -120,7 +136,9 @@ function applyRun(model: Model, data: RunEventData, at: number): Effect {
 }
 
 function lanesOf(model: Model, data: RunEventData): Lane[] {
-  const ids = model.by === 'job' ? [data.jobId ?? ''] : (data.tags ?? [])
+  // The lane of jobs without a tag has an empty id.
+  const tags = data.tags ?? []
+  const ids = model.by === 'job' ? [data.jobId ?? ''] : tags.length === 0 ? [''] : tags
   return ids.map(id => model.byId.get(id)).filter(lane => lane !== undefined)
 }
 
@@ -136,9 +154,10 @@ function putBar(lane: Lane, data: RunEventData, status: RunStatus, at: number): 
       (isWaiting || status === 'skipped' || status === 'cancelled' ? null : startOf(data, fire, status, at)),
     end: isTerminal(status) ? at : null,
     status,
-    verdict: known?.verdict === 'open' ? undefined : known?.verdict,
     lateMs: data.lateMs ?? known?.lateMs ?? null,
     mark: 'running',
+    until: null,
+    fires: 1,
   }
   bar.mark = markOf(bar)
   lane.byRun.set(bar.runId, bar)
@@ -202,7 +221,7 @@ export function prune(model: Model, from: number): void {
   for (const lane of model.lanes) {
     while (
       lane.bars[0] !== undefined &&
-      (lane.bars[0].end ?? Number.POSITIVE_INFINITY) < from &&
+      (lane.bars[0].until ?? lane.bars[0].end ?? Number.POSITIVE_INFINITY) < from &&
       lane.bars[0].fire < from
     ) {
       const old = lane.bars.shift()
@@ -215,7 +234,7 @@ export function prune(model: Model, from: number): void {
 /** The sums of a lane, for the table. */
 export function laneCounts(lane: Lane): Record<Mark, number> {
   const counts = noCounts()
-  for (const bar of lane.bars) counts[bar.mark]++
+  for (const bar of lane.bars) counts[bar.mark] += bar.fires
   for (const bucket of lane.buckets ?? []) for (const mark of MARK_NAMES) counts[mark] += bucket.counts[mark]
   return counts
 }
@@ -230,7 +249,7 @@ export function barAt(lane: Lane, at: number, now: number, tolerance: number): B
   let distance = tolerance
   for (const bar of lane.bars) {
     const from = bar.start ?? bar.fire
-    const to = bar.end ?? (bar.start === null ? bar.fire : now)
+    const to = bar.until ?? bar.end ?? (bar.start === null ? bar.fire : now)
     const away = at < from ? from - at : at > to ? at - to : 0
     if (away <= distance) {
       best = bar

@@ -1,8 +1,8 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { useEffect, useMemo, useRef } from 'react'
-import { request } from '@/api/client'
+import { api } from '@/api/client'
 import { keys } from '@/api/keys'
-import type { StatsWindow, Timeline } from '@/api/types'
+import type { StatsWindow } from '@/api/types'
 import { EmptyState, ErrorNotice, Skeleton } from '@/components/notices'
 import { useEvents } from '@/events/hub'
 import { learnServerTime, serverNow, useNow } from '@/lib/clock'
@@ -41,10 +41,10 @@ export function NowLine({
     queryFn: async ({ signal }) => {
       const now = serverNow()
       const sentAt = Date.now()
-      const answer = await request<Timeline>('GET', '/v1/timeline', {
+      const answer = await api.get('/v1/timeline', {
         signal,
         query: {
-          from: new Date(now - span).toISOString(),
+          from: new Date(now - span * 1.1).toISOString(),
           to: new Date(now + span + AHEAD_MS).toISOString(),
           by,
           lanes: MAX_LANES,

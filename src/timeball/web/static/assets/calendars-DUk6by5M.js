@@ -1,1 +1,0 @@
-import{v as e}from"./index-CWwW_eyp.js";import{t}from"./placeholder-U8oO8uaC.js";var n=e();function r(){return(0,n.jsx)(t,{title:`Calendars`,icon:`calendar`})}export{r as Page};
