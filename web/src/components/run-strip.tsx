@@ -1,7 +1,8 @@
-import { Link } from '@tanstack/react-router'
+import { useNavigate } from '@tanstack/react-router'
+import type { MouseEvent } from 'react'
 import type { RecentRun } from '@/api/types'
 import { MARKS, markOf, TONE_FILL } from '@/lib/states'
-import { duration, instant } from '@/lib/time'
+import { duration, instant, plural } from '@/lib/time'
 import { cx } from '@/ui/cx'
 
 const MAX_RUNS = 20
@@ -11,26 +12,31 @@ const MAX_RUNS = 20
  * down below the line, so that it is seen without colour.
  */
 export function RunStrip({ runs, className }: { runs: readonly RecentRun[]; className?: string }) {
+  const navigate = useNavigate()
   const shown = runs.slice(0, MAX_RUNS).toReversed()
   const lengths = shown.map(lengthOf)
   const longest = Math.max(1, ...lengths)
   const failed = shown.filter(run => markOf(run) === 'failed').length
-  const text = shown.length === 0 ? 'No runs yet' : `Last ${shown.length} runs: ${failed} failed`
+  const text = shown.length === 0 ? 'No runs yet' : `Last ${plural(shown.length, 'run')}: ${failed} failed`
+  // A shortcut for the pointer. The page of the job lists the same runs as links.
+  const open = (event: MouseEvent) => {
+    const bar = event.target instanceof Element ? event.target.closest<HTMLElement>('[data-run]') : null
+    if (bar?.dataset.run === undefined) return
+    event.stopPropagation()
+    void navigate({ to: '/runs/$runId', params: { runId: bar.dataset.run } })
+  }
   return (
-    <div role="img" aria-label={text} className={cx('flex h-6 items-end gap-px', className)}>
+    <div role="img" aria-label={text} onClick={open} className={cx('flex h-6 items-end gap-px', className)}>
       {shown.length === 0 && <span className="self-center text-ink-3 text-xs">no runs yet</span>}
       {shown.map((run, index) => {
         const mark = markOf(run)
         const height = 6 + Math.round(13 * Math.sqrt((lengths[index] ?? 0) / longest))
         return (
-          <Link
+          <span
             key={run.runId}
-            to="/runs/$runId"
-            params={{ runId: run.runId }}
-            tabIndex={-1}
-            aria-hidden="true"
+            data-run={run.runId}
             title={`${MARKS[mark].label}, ${run.status}${run.endedAt === null ? '' : `, ${duration(lengths[index] ?? 0)}`}`}
-            className="group/bar flex h-full w-1.5 items-end hover:opacity-70"
+            className="flex h-full w-1.5 items-end hover:opacity-70"
           >
             <span
               style={{ height: mark === 'failed' ? 24 : height, marginBottom: mark === 'failed' ? 0 : 5 }}
@@ -43,7 +49,7 @@ export function RunStrip({ runs, className }: { runs: readonly RecentRun[]; clas
                 mark === 'missed' && 'text-missed',
               )}
             />
-          </Link>
+          </span>
         )
       })}
     </div>

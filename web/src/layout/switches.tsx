@@ -72,7 +72,8 @@ export function ZoneMenu() {
   return (
     <Menu
       trigger={
-        <Button look="quiet" icon="globe" className="px-2" aria-label={`Time zone: ${zoneName(chosen)}`}>
+        <Button look="quiet" icon="globe" className="px-2">
+          <span className="sr-only">Time zone: </span>
           <span className="hidden text-xs md:inline">{chosen === 'local' ? 'Local' : chosen}</span>
         </Button>
       }

@@ -66,7 +66,7 @@ export const RUN_COLUMNS: readonly Column<RunRow>[] = [
     width: '4.5rem',
     align: 'right',
     minTable: 980,
-    cell: row => <span className={row.attempt > 1 ? '' : 'text-ink-3'}>{row.attempt}</span>,
+    cell: row => <span className={row.attempt > 1 ? '' : 'text-ink-3'}>{row.attempt === 0 ? '–' : row.attempt}</span>,
   },
   {
     id: 'origin',
@@ -105,7 +105,9 @@ export const RUN_COLUMNS: readonly Column<RunRow>[] = [
 function Lateness({ row }: { row: RunRow }) {
   if (row.lateMs === null) return <span className="text-ink-3">–</span>
   const isLate = row.verdict === 'late' || row.verdict === 'caught_up' || row.lateMs > 2000
-  return <span className={isLate ? 'font-medium text-late' : 'text-ink-2'}>{duration(Math.max(0, row.lateMs))}</span>
+  return (
+    <span className={isLate ? 'font-medium text-late-ink' : 'text-ink-2'}>{duration(Math.max(0, row.lateMs))}</span>
+  )
 }
 
 function Took({ row }: { row: RunRow }) {

@@ -327,6 +327,10 @@ function drawFires(ctx: CanvasRenderingContext2D, lane: Lane, y: number, view: V
     else if (index > 0) ctx.fillRect(x - 0.75, middle - 4.5, 1.5, 8)
     before = x
   })
+  if (lane.more && before < view.width) {
+    ctx.globalAlpha = 0.12
+    ctx.fillRect(before, middle - 3, view.width - before, 5)
+  }
   ctx.globalAlpha = 1
   const [next] = coming
   if (next === undefined) return

@@ -31,6 +31,8 @@ export type Lane = {
   buckets: Bucket[] | null
   /** Coming fires, in order. */
   fires: number[]
+  /** There are more fires after the last. */
+  more: boolean
 }
 
 export type Model = {
@@ -67,6 +69,7 @@ function laneOf(lane: TimelineLane): Lane {
     byRun: new Map(bars.map(bar => [bar.runId, bar])),
     buckets: lane.buckets?.map(bucketOf) ?? null,
     fires: lane.fires.map(instant).filter(at => at !== null),
+    more: lane.truncated,
   }
 }
 

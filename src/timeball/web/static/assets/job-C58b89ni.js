@@ -1,1 +1,0 @@
-import{v as e}from"./index-CAAPxePY.js";import{t}from"./placeholder-DRR-MB5u.js";var n=e();function r(){return(0,n.jsx)(t,{title:`Job`,icon:`jobs`})}export{r as Page};
