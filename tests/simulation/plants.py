@@ -361,7 +361,7 @@ def _turn_ignored(world: World) -> Patches:
 
 def _turn_stolen(world: World) -> Patches:
     """A run that gave up does not block the runs behind it."""
-    return [mock.patch.object(settling, "Gone", lambda key, run_id, stays: ordering_keys.Gone(key, run_id))]
+    return [mock.patch.object(settling, "Gone", lambda key, run_id, stays=False: ordering_keys.Gone(key, run_id))]
 
 
 def _no_change_of_places(world: World) -> Patches:
@@ -657,7 +657,7 @@ PLANTS: dict[str, Plant] = {
         ("tokens-uncounted", "I16", _tokens_uncounted, "limits", 12),
         ("turn-kept", "I18 I26", _turn_kept, "order", 0),
         ("turn-ignored", "I16 I18", _turn_ignored, "order", 0),
-        ("turn-stolen", "I16", _turn_stolen, "order", 12),
+        ("turn-stolen", "I16", _turn_stolen, "order", 15),
         ("no-change-of-places", "I26", _no_change_of_places, "order", 226),
         ("labels-ignored", "I18", _labels_ignored, "fitting", 0),
         ("resources-ignored", "I18", _resources_ignored, "fitting", 35),
