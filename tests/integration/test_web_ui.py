@@ -4,7 +4,6 @@ import asyncio
 import gzip
 import re
 import shutil
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,13 +11,9 @@ from typing import Any
 
 import httpx2
 import pytest
-import uvicorn
 
-from tests.support.api import Api, running_api
-from tests.support.raw_http import Client, House, get
-from timeball.api.http.connection_limits import ConnectionLimits
-from timeball.api.http.fast_protocol import FastProtocol
-from timeball.api.http.http_server import HttpServer
+from tests.support.api import running_api
+from tests.support.raw_http import Client, get, listening
 from timeball.api.sign_in.site import make_site
 
 PAGE = """<!doctype html><html><head><base href="__TIMEBALL_BASE__">
@@ -153,26 +148,9 @@ async def test_without_built_files_the_server_says_how_to_build_them(tmp_path: P
 # --- over real connections ------------------------------------------------------------------------------------------
 
 
-@asynccontextmanager
-async def listening(api: Api) -> AsyncIterator[House]:
-    """The API on a port, with the server's own connections."""
-    config = uvicorn.Config(
-        api.app, log_config=None, lifespan="off", http=FastProtocol, ws="none", proxy_headers=False, server_header=False
-    )
-    server = HttpServer(config, ConnectionLimits())
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        house = House(port=listener.getsockname()[1], server=server)
-        serving = asyncio.create_task(server.serve([listener]))
-        try:
-            yield house
-        finally:
-            server.should_exit = True
-            await serving
-
-
 @pytest.mark.parametrize("fast", [True, False], ids=["fast path", "uvicorn"])
 async def test_a_file_is_compressed_tagged_and_kept_for_ever(tmp_path: Path, built: Path, fast: bool) -> None:
-    async with running_api(tmp_path, static_files=built) as api, listening(api) as house:
+    async with running_api(tmp_path, static_files=built) as api, listening(api.app) as house:
 
         async def ask(path: str, *headers: str) -> Any:
             client = await Client.of(house)

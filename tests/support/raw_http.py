@@ -18,7 +18,7 @@ import uvicorn
 import uvloop
 
 from timeball.api.app import Endpoint, Paths
-from timeball.api.asgi import Message
+from timeball.api.asgi import Application, Message
 from timeball.api.http.connection_limits import ConnectionLimits
 from timeball.api.http.fast_protocol import FastProtocol
 from timeball.api.http.http_server import HttpServer
@@ -226,6 +226,23 @@ class Answered:
 
     def json(self) -> Any:
         return json.loads(self.body)
+
+
+@asynccontextmanager
+async def listening(app: Application) -> AsyncIterator[House]:
+    """Serve an application on a port, in this event loop, with the connections of a server."""
+    config = uvicorn.Config(
+        app, log_config=None, lifespan="off", http=FastProtocol, ws="none", proxy_headers=False, server_header=False
+    )
+    server = HttpServer(config, ConnectionLimits())
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        house = House(port=listener.getsockname()[1], server=server)
+        serving = asyncio.create_task(server.serve([listener]))
+        try:
+            yield house
+        finally:
+            server.should_exit = True
+            await serving
 
 
 class Client:
