@@ -453,7 +453,7 @@ async def test_a_worker_that_is_drained_is_told_with_its_poll_and_gets_nothing_n
     assert await worker.send("poll", quick) == {}
     assert (await worker.send("beat", {"session": worker.session, "held": [assigned["token"]]}))["drain"] is True
     [why] = (await api.get(f"/v1/jobs/{second['jobId']}/why"))["run"]["reasons"]
-    assert (why["code"], why["text"]) == ("no_worker", "No worker takes new runs: 1 worker is draining.")
+    assert (why["code"], why["text"]) == ("no_worker", "No worker accepts new runs: 1 worker is draining.")
     await worker.succeed(assigned)
     assert (await api.get(f"/v1/jobs/{first['jobId']}/status"))["status"] == "succeeded"
     await worker.send("goodbye", {"session": worker.session}, 204)
