@@ -1,4 +1,5 @@
 import { useQuery } from '@tanstack/react-query'
+import { useEffect, useSyncExternalStore } from 'react'
 import { request } from './client'
 import { keys } from './keys'
 import type { Me, Permission } from './types'
@@ -13,6 +14,26 @@ export function useMe() {
   })
 }
 
+/** What the credential allows. Rows of long lists ask for it, so it is kept beside the cache of queries. */
+let permissions: readonly string[] | null = null
+const listeners = new Set<() => void>()
+
+/** Keeps the permissions current. The frame of the page calls it once. */
+export function useFollowPermissions(): void {
+  const { data } = useMe()
+  useEffect(() => {
+    permissions = data?.permissions ?? null
+    for (const listener of listeners) listener()
+  }, [data])
+}
+
+function subscribe(listener: () => void): () => void {
+  listeners.add(listener)
+  return () => {
+    listeners.delete(listener)
+  }
+}
+
 const NEEDS: Record<Permission, string> = {
   read: 'Your key may not read.',
   write: 'Your key may read, but not change anything.',
@@ -21,7 +42,6 @@ const NEEDS: Record<Permission, string> = {
 
 /** Why an action is not allowed, or undefined if it is: `<Button why={useDenied('write')}>`. */
 export function useDenied(permission: Permission): string | undefined {
-  const me = useMe()
-  if (me.data === undefined) return undefined
-  return me.data.permissions.includes(permission) ? undefined : NEEDS[permission]
+  const known = useSyncExternalStore(subscribe, () => permissions)
+  return known === null || known.includes(permission) ? undefined : NEEDS[permission]
 }

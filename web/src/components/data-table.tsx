@@ -71,7 +71,8 @@ export function DataTable<T>({
     count: rows.length,
     getScrollElement: () => scroller.current,
     estimateSize: () => (isCompact ? COMPACT_ROW_HEIGHT : ROW_HEIGHT),
-    overscan: 12,
+    overscan: 6,
+    useFlushSync: false,
     initialOffset: initialScroll,
   })
   const height = isCompact ? COMPACT_ROW_HEIGHT : ROW_HEIGHT

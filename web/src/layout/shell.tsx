@@ -1,6 +1,6 @@
 import { Link, Outlet, useNavigate, useRouterState } from '@tanstack/react-router'
 import { useEffect, useState } from 'react'
-import { useMe } from '@/api/session'
+import { useFollowPermissions } from '@/api/session'
 import { navigationOpen } from '@/lib/settings'
 import { useShortcuts } from '@/lib/shortcuts'
 import { IconButton } from '@/ui/button'
@@ -23,7 +23,7 @@ export function Shell() {
   const wide = navigationOpen.use()
   const navigate = useNavigate()
   const path = useRouterState({ select: state => state.location.pathname })
-  useMe()
+  useFollowPermissions()
   useEffect(() => setDrawer(false), [path])
 
   useShortcuts('Everywhere', [

@@ -87,3 +87,26 @@ export function IconButton({
     </Tooltip>
   )
 }
+
+/** The same for rows of long lists: with the tooltip of the browser, which costs nothing until it is shown. */
+export function RowButton({
+  label,
+  icon,
+  className,
+  ...rest
+}: Omit<ComponentProps<'button'>, 'children'> & { label: string; icon: IconName }) {
+  return (
+    <button
+      type="button"
+      aria-label={label}
+      title={label}
+      {...rest}
+      className={cx(
+        'inline-flex size-7 shrink-0 items-center justify-center rounded-md text-ink-2 opacity-0 hover:bg-surface hover:text-ink focus-visible:opacity-100 group-hover/row:opacity-100',
+        className,
+      )}
+    >
+      <Icon name={icon} size={14} />
+    </button>
+  )
+}

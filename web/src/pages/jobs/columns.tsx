@@ -1,12 +1,12 @@
-import { Link } from '@tanstack/react-router'
 import { api } from '@/api/client'
 import { useDenied } from '@/api/session'
 import type { JobRow } from '@/api/types'
 import type { Column } from '@/components/data-table'
+import { RowLink } from '@/components/row-link'
 import { RunStrip } from '@/components/run-strip'
 import { StateBadge, StateIcon } from '@/components/state'
 import { Countdown } from '@/components/time'
-import { IconButton } from '@/ui/button'
+import { RowButton } from '@/ui/button'
 import { toast } from '@/ui/toast'
 import { kindOf, ScheduleText } from './schedule'
 
@@ -52,14 +52,13 @@ export const JOB_COLUMNS: readonly Column<JobRow>[] = [
 
 function JobLink({ job }: { job: JobRow }) {
   return (
-    <Link
-      to="/jobs/$jobId"
-      params={{ jobId: job.jobId }}
+    <RowLink
+      to={`jobs/${job.jobId}`}
       title={job.description || undefined}
       className="bidi-plain min-w-0 truncate font-medium hover:text-accent hover:underline"
     >
       {job.name || job.jobId}
-    </Link>
+    </RowLink>
   )
 }
 
@@ -79,14 +78,13 @@ function Tags({ tags }: { tags: readonly string[] }) {
   return (
     <span className="inline-flex max-w-full gap-1 overflow-hidden">
       {tags.slice(0, MAX_SHOWN_TAGS).map(tag => (
-        <Link
+        <RowLink
           key={tag}
-          to="/jobs"
-          search={{ tag }}
+          to={`jobs?tag=${encodeURIComponent(tag)}`}
           className="bidi-plain max-w-28 truncate rounded-sm bg-hover px-1.5 text-ink-2 text-xs hover:text-ink"
         >
           {tag}
-        </Link>
+        </RowLink>
       ))}
       {tags.length > MAX_SHOWN_TAGS && <span className="text-ink-3 text-xs">+{tags.length - MAX_SHOWN_TAGS}</span>}
     </span>
@@ -121,14 +119,11 @@ function JobActions({ job }: { job: JobRow }) {
       () => api.post('/v1/jobs/{jobId}/run', { path }),
       () => toast.done(`Started a run of ${job.name}`),
     )
-  const look = 'size-7 opacity-0 focus-visible:opacity-100 group-hover/row:opacity-100'
   return (
     <span className="inline-flex">
-      <IconButton label="Run now" icon="play" size={14} className={look} onClick={run} />
-      {job.status === 'paused' && <IconButton label="Resume" icon="undo" size={14} className={look} onClick={resume} />}
-      {job.status === 'scheduled' && (
-        <IconButton label="Pause" icon="pause" size={14} className={look} onClick={pause} />
-      )}
+      <RowButton label="Run now" icon="play" onClick={run} />
+      {job.status === 'paused' && <RowButton label="Resume" icon="undo" onClick={resume} />}
+      {job.status === 'scheduled' && <RowButton label="Pause" icon="pause" onClick={pause} />}
     </span>
   )
 }

@@ -1,14 +1,14 @@
 import { useQueryClient } from '@tanstack/react-query'
-import { Link } from '@tanstack/react-router'
 import { api } from '@/api/client'
 import { useDenied } from '@/api/session'
 import type { Origin } from '@/api/types'
 import type { Column } from '@/components/data-table'
+import { RowLink } from '@/components/row-link'
 import { StateBadge, StateIcon } from '@/components/state'
 import { Duration, Time } from '@/components/time'
 import { isTerminal } from '@/lib/states'
 import { duration } from '@/lib/time'
-import { IconButton } from '@/ui/button'
+import { RowButton } from '@/ui/button'
 import { toast } from '@/ui/toast'
 import type { RunRow } from './rows'
 
@@ -41,13 +41,9 @@ export const RUN_COLUMNS: readonly Column<RunRow>[] = [
     header: 'Job',
     width: 'minmax(9rem, 1.6fr)',
     cell: row => (
-      <Link
-        to="/runs/$runId"
-        params={{ runId: row.runId }}
-        className="bidi-plain font-medium hover:text-accent hover:underline"
-      >
+      <RowLink to={`runs/${row.runId}`} className="bidi-plain font-medium hover:text-accent hover:underline">
         {row.jobName || row.jobId}
-      </Link>
+      </RowLink>
     ),
   },
   { id: 'due', header: 'Due', width: '7.5rem', cell: row => <Time at={row.fire} /> },
@@ -131,33 +127,26 @@ function RowAction({ row }: { row: RunRow }) {
       toast.error(`Not done for ${row.runId}`, error)
     }
   }
-  const look = 'size-7 opacity-0 focus-visible:opacity-100 group-hover/row:opacity-100'
   if (!isTerminal(row.status))
     return (
-      <IconButton
+      <RowButton
         label="Cancel"
         icon="stop"
-        size={14}
-        className={look}
         onClick={() => void act('Cancel requested', () => api.post('/v1/runs/{runId}/cancel', { path }))}
       />
     )
   if (row.status === 'succeeded')
     return (
-      <IconButton
+      <RowButton
         label="Replay"
         icon="retry"
-        size={14}
-        className={look}
         onClick={() => void act('Replayed', () => api.post('/v1/runs/{runId}/replay', { path }))}
       />
     )
   return (
-    <IconButton
+    <RowButton
       label="Retry"
       icon="retry"
-      size={14}
-      className={look}
       onClick={() => void act('Retried', () => api.post('/v1/runs/{runId}/retry', { path }))}
     />
   )
@@ -169,13 +158,9 @@ export function CompactRun({ row }: { row: RunRow }) {
     <div className="grid gap-0.5">
       <div className="flex items-center gap-2">
         <StateIcon run={row.status} />
-        <Link
-          to="/runs/$runId"
-          params={{ runId: row.runId }}
-          className="bidi-plain min-w-0 flex-1 truncate font-medium"
-        >
+        <RowLink to={`runs/${row.runId}`} className="bidi-plain min-w-0 flex-1 truncate font-medium">
           {row.jobName || row.jobId}
-        </Link>
+        </RowLink>
         <Time at={row.fire} className="text-ink-2 text-xs" />
       </div>
       <div className="flex items-center gap-2 pl-6 text-ink-2 text-xs">

@@ -1,1 +1,0 @@
-import{v as e}from"./index-CL7Y0evN.js";import{t}from"./placeholder-DKp24uGg.js";var n=e();function r(){return(0,n.jsx)(t,{title:`Tasks`,icon:`tasks`})}export{r as Page};
