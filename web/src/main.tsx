@@ -4,6 +4,7 @@ import { RouterProvider } from '@tanstack/react-router'
 import { setNonce } from 'get-nonce'
 import { StrictMode } from 'react'
 import { createRoot } from 'react-dom/client'
+import { followAccount } from './api/account'
 import { whenUnauthorized } from './api/client'
 import { ApiError } from './api/problem'
 import { startEvents } from './events/hub'
@@ -17,6 +18,7 @@ const nonce = document.querySelector<HTMLMetaElement>('meta[name="timeball-nonce
 if (nonce) setNonce(nonce)
 
 followTheme()
+followAccount()
 startShortcuts()
 
 const client = new QueryClient({

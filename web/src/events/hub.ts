@@ -51,9 +51,9 @@ export function startEvents(client: QueryClient): void {
   })
 }
 
-/** After a sign-in. */
-export function retryEvents(): void {
-  transport?.retry()
+/** After a sign-in or a sign-out: the connection belongs to the old credential. */
+export function restartEvents(): void {
+  transport?.restart()
 }
 
 function subscribeState(listener: () => void): () => void {

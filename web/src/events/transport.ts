@@ -2,7 +2,7 @@ import { EventConnection } from './connection'
 import type { FromHolder, ToHolder } from './protocol'
 
 /** How a tab gets events. The tabs of a browser share one connection, because HTTP/1.1 allows six for all of them. */
-export type Transport = { retry: () => void; close: () => void }
+export type Transport = { retry: () => void; restart: () => void; close: () => void }
 type Receive = (message: FromHolder) => void
 
 export function openTransport(url: string, receive: Receive): Transport {
@@ -16,7 +16,7 @@ export function openTransport(url: string, receive: Receive): Transport {
   } catch {
     current = withoutWorker(url, receive)
   }
-  return { retry: () => current.retry(), close: () => current.close() }
+  return { retry: () => current.retry(), restart: () => current.restart(), close: () => current.close() }
 }
 
 function sharedWorker(url: string, receive: Receive, fall: () => void): Transport {
@@ -39,6 +39,7 @@ function sharedWorker(url: string, receive: Receive, fall: () => void): Transpor
   hello()
   return {
     retry: () => post({ type: 'retry' }),
+    restart: () => post({ type: 'restart' }),
     close: () => {
       window.removeEventListener('pagehide', bye)
       window.removeEventListener('pageshow', shown)
@@ -62,6 +63,7 @@ function leader(url: string, receive: Receive): Transport {
   channel.onmessage = ({ data }: MessageEvent<FromHolder | ToHolder>) => {
     if (isMessage(data)) receive(data)
     else if (data.type === 'retry') held?.retry()
+    else if (data.type === 'restart') held?.restart()
   }
   const lead = () =>
     new Promise<void>(resolve => {
@@ -75,9 +77,13 @@ function leader(url: string, receive: Receive): Transport {
       abort.signal.addEventListener('abort', () => resolve())
     })
   navigator.locks.request('timeball-events', { signal: abort.signal }, lead).catch(() => {})
-  const retry: ToHolder = { type: 'retry' }
+  const ask = (type: 'retry' | 'restart') => {
+    if (held !== null) held[type]()
+    else channel.postMessage({ type } satisfies ToHolder)
+  }
   return {
-    retry: () => (held === null ? channel.postMessage(retry) : held.retry()),
+    retry: () => ask('retry'),
+    restart: () => ask('restart'),
     close: () => {
       held?.close()
       abort.abort()
@@ -87,10 +93,21 @@ function leader(url: string, receive: Receive): Transport {
 }
 
 function direct(url: string, receive: Receive): Transport {
-  const connection = new EventConnection(url, {
-    onBatch: batch => receive({ type: 'batch', batch }),
-    onState: state => receive({ type: 'state', state }),
-  })
-  connection.start()
-  return { retry: () => connection.retryNow(), close: () => connection.stop() }
+  const open = () => {
+    const opened = new EventConnection(url, {
+      onBatch: batch => receive({ type: 'batch', batch }),
+      onState: state => receive({ type: 'state', state }),
+    })
+    opened.start()
+    return opened
+  }
+  let connection = open()
+  return {
+    retry: () => connection.retryNow(),
+    restart: () => {
+      connection.stop()
+      connection = open()
+    },
+    close: () => connection.stop(),
+  }
 }

@@ -15,15 +15,28 @@ function join(port: MessagePort, url: string): void {
   ports.add(port)
   if (connection === null || connection.url !== url) {
     connection?.stop()
-    connection = new EventConnection(url, {
-      onBatch: batch => send({ type: 'batch', batch }),
-      onState: state => send({ type: 'state', state }),
-    })
-    connection.start()
+    connection = open(url)
   } else if (connection.state !== 'live') {
     connection.retryNow()
   }
   port.postMessage({ type: 'state', state: connection.state } satisfies FromHolder)
+}
+
+/** Another credential: what was read with the old one must not arrive any more. */
+function restart(): void {
+  const url = connection?.url
+  if (url === undefined) return
+  connection?.stop()
+  connection = open(url)
+}
+
+function open(url: string): EventConnection {
+  const opened = new EventConnection(url, {
+    onBatch: batch => send({ type: 'batch', batch }),
+    onState: state => send({ type: 'state', state }),
+  })
+  opened.start()
+  return opened
 }
 
 function leave(port: MessagePort): void {
@@ -40,6 +53,7 @@ scope.onconnect = event => {
   port.onmessage = ({ data }: MessageEvent<ToHolder>) => {
     if (data.type === 'hello') join(port, data.url)
     else if (data.type === 'bye') leave(port)
+    else if (data.type === 'restart') restart()
     else connection?.retryNow()
   }
 }

@@ -1,5 +1,5 @@
-import { useQueryClient } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
+import { enter } from '@/api/account'
 import { request } from '@/api/client'
 import { useMe } from '@/api/session'
 import { useStreamState } from '@/events/hub'
@@ -86,13 +86,11 @@ export function ZoneMenu() {
 
 export function AccountMenu() {
   const me = useMe()
-  const client = useQueryClient()
   const navigate = useNavigate()
   const signOut = async () => {
     try {
       await request('POST', '/v1/sign-out')
-      client.clear()
-      await navigate({ to: '/sign-in', search: {} })
+      enter('/sign-in')
     } catch (error) {
       toast.error('Could not sign out', error)
     }

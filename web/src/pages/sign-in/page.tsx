@@ -1,13 +1,11 @@
-import { useQueryClient } from '@tanstack/react-query'
 import { getRouteApi, useRouter } from '@tanstack/react-router'
 import { type FormEvent, useEffect, useRef, useState } from 'react'
+import { enter } from '@/api/account'
 import { request } from '@/api/client'
-import { keys } from '@/api/keys'
 import { ApiError } from '@/api/problem'
 import type { Me } from '@/api/types'
 import { CopyText } from '@/components/copy'
 import { ErrorNotice } from '@/components/notices'
-import { retryEvents } from '@/events/hub'
 import { Ball } from '@/layout/shell'
 import { signInToken } from '@/sign-in-token'
 import { Button } from '@/ui/button'
@@ -22,7 +20,6 @@ type Step = { name: 'key' } | { name: 'checking' } | { name: 'replace'; token: s
 export function Page() {
   const { next } = route.useSearch()
   const router = useRouter()
-  const client = useQueryClient()
   const [step, setStep] = useState<Step>({ name: 'checking' })
   const [error, setError] = useState<unknown>(null)
   const began = useRef(false)
@@ -31,11 +28,8 @@ export function Page() {
     setStep({ name: 'busy' })
     setError(null)
     try {
-      const me = await request<Me>('POST', '/v1/sign-in', { body: credential })
-      client.clear()
-      client.setQueryData(keys.me, me)
-      retryEvents()
-      router.history.replace(router.buildLocation({ to: '/' }).href.replace(/\/$/, '') + (next ?? '/'))
+      await request<Me>('POST', '/v1/sign-in', { body: credential })
+      enter(next ?? '/')
     } catch (reason) {
       setError(reason)
       setStep({ name: 'key' })

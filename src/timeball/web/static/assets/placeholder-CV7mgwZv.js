@@ -1,1 +1,0 @@
-import{n as e,s as t,v as n}from"./index-BaO6oRKB.js";var r=n();function i({title:n,icon:i}){return(0,r.jsxs)(r.Fragment,{children:[(0,r.jsx)(e,{title:n,name:n}),(0,r.jsx)(t,{icon:i,title:`This page is not here yet`,children:`The command line shows the same.`})]})}export{i as t};

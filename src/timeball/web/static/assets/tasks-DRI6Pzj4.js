@@ -1,1 +1,0 @@
-import{v as e}from"./index-BaO6oRKB.js";import{t}from"./placeholder-CV7mgwZv.js";var n=e();function r(){return(0,n.jsx)(t,{title:`Tasks`,icon:`tasks`})}export{r as Page};
