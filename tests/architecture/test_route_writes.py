@@ -25,6 +25,7 @@ READS = {
     *("statistics", "present", "upcoming", "attention_facts"),
     *("sampled_runs", "lane_jobs", "lane_runs", "lane_counts", "recent_runs"),
     *("has_sign_in_token", "session_by_digest", "list_sessions"),
+    *("sampled_runs", "lane_jobs", "lane_runs", "lane_counts", "schedules_of", "recent_runs"),
     *("key_by_digest", "keys", "task", "list_tasks", "calendars", "list_calendars"),
 }
 WRITES = {

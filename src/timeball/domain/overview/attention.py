@@ -44,6 +44,8 @@ class Trouble(Struct, frozen=True, kw_only=True):
     since: Micros
     profile: str | None = None
     """What the runs ask of a worker."""
+    function: str | None = None
+    """The Python function that they call, as far as it was looked up."""
 
 
 class PausedJob(Struct, frozen=True, kw_only=True):
@@ -61,6 +63,8 @@ class LostWorker(Struct, frozen=True):
 
 class AttentionFacts(Struct, frozen=True, kw_only=True):
     now: Micros
+    dead_letters: int = 0
+    """How many there are, counted up to a maximum."""
     dead: Sequence[Trouble] = ()
     failing: Sequence[Trouble] = ()
     waiting: Sequence[Trouble] = ()
@@ -116,7 +120,7 @@ def _failing(facts: AttentionFacts) -> list[Attention]:
 
 
 def _waiting(facts: AttentionFacts) -> list[Attention]:
-    unplaceable = [each for each in facts.waiting if not _has_worker(each.profile, facts.workers)]
+    unplaceable = [each for each in facts.waiting if not _has_worker(each.profile, facts.workers, each.function)]
     stuck = {(each.job_id, each.profile) for each in unplaceable}
     late = [
         each
@@ -137,7 +141,7 @@ def _late(count: int) -> str:
     return f"{counted(count, 'run')} {'is' if count == 1 else 'are'} late"
 
 
-def _has_worker(profile: str | None, workers: Sequence[WorkerOffer]) -> bool:
+def _has_worker(profile: str | None, workers: Sequence[WorkerOffer], function: str | None = None) -> bool:
     """Whether a worker could take such runs if it were idle. Of runs whose kind is not named, a worker that takes only
     some kinds may take some."""
     need = PLAIN if profile is None else need_of(profile)
@@ -146,6 +150,7 @@ def _has_worker(profile: str | None, workers: Sequence[WorkerOffer]) -> bool:
         and need.slots <= worker.idle.slots
         and need.cpu <= worker.idle.cpu
         and need.memory <= worker.idle.memory
+        and (function is None or function in worker.functions)
         for worker in workers
     )
 
@@ -156,7 +161,7 @@ def profiles_without_worker(profiles: Iterable[str], workers: Sequence[WorkerOff
 
 def _lack(trouble: Trouble, facts: AttentionFacts) -> str:
     need = PLAIN if trouble.profile is None else need_of(trouble.profile)
-    reason = lacking(need, None, facts.workers)
+    reason = lacking(need, trouble.function, facts.workers)
     return "no worker can take them." if reason is None else reason.text
 
 

@@ -126,8 +126,9 @@ class Sample(Struct, frozen=True):
 
 def with_fire(job: LaneJob, at: Micros | None) -> LaneJob:
     """The job with a fire that is known of it."""
-    known = [each for each in (job.last_at, at) if each is not None]
-    return structs.replace(job, last_at=max(known, default=None))
+    if at is None or (job.last_at is not None and job.last_at >= at):
+        return job
+    return structs.replace(job, last_at=at)
 
 
 def active(jobs: Iterable[LaneJob], now: Micros, until: Micros) -> list[LaneJob]:

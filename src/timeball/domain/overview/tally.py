@@ -42,15 +42,16 @@ class RunTally(Struct, omit_defaults=True):
         self.late[bucket] = self.late.get(bucket, 0) + times
 
     def add(self, other: RunTally) -> None:
+        ends, late = self.ends, self.late
         for what, times in other.ends.items():
-            self.count(what, times)
+            ends[what] = ends.get(what, 0) + times
         for bucket, times in other.late.items():
-            self.count_late(bucket, times)
+            late[bucket] = late.get(bucket, 0) + times
 
     @property
     def finished(self) -> int:
         """Runs that ended, without fires that never became a run."""
-        return sum(times for what, times in self.ends.items() if what not in (Status.SKIPPED, MISSED))
+        return sum(self.ends.values()) - self.ends.get(Status.SKIPPED, 0) - self.ends.get(MISSED, 0)
 
     @property
     def success_rate(self) -> float | None:
@@ -80,12 +81,21 @@ def milliseconds(bucket: int) -> float:
     return 0.5 if bucket == 0 else round(2 ** ((bucket - 0.5) / BUCKETS_PER_OCTAVE), 2)
 
 
-def percentile(late: Mapping[int, int], share: float) -> float | None:
-    """The lateness in milliseconds that this share of runs did not exceed; None: no run started."""
+_MILLISECONDS: Final = tuple(map(milliseconds, range(MAX_BUCKET + 1)))
+
+
+def percentiles(late: Mapping[int, int], *shares: float) -> list[float | None]:
+    """The lateness in milliseconds that each of these shares of runs, in ascending order, did not exceed; None: no run
+    started."""
+    if not late:
+        return [None] * len(shares)
     runs = sum(late.values())
-    rank = math.ceil(runs * share)
+    found: list[float | None] = []
+    ranks = iter([math.ceil(runs * share) for share in shares])
+    rank, seen = next(ranks), 0
     for bucket in sorted(late):
-        rank -= late[bucket]
-        if rank <= 0:
-            return milliseconds(bucket)
-    return None
+        seen += late[bucket]
+        while seen >= rank:
+            found.append(_MILLISECONDS[min(bucket, MAX_BUCKET)])
+            rank = next(ranks, runs + 1)
+    return found

@@ -28,6 +28,7 @@ class ReadStatistics(Struct, frozen=True, kw_only=True):
     """One for each stretch of the window, in order."""
     total: RunTally
     present: Present
+    dead_letters: int
     up_next: list[Upcoming]
     attention: list[Attention]
 
@@ -42,6 +43,7 @@ async def read_statistics(context: OperationContext, tenant: str, window: str) -
     total = RunTally()
     for each in found.values():
         total.add(each)
+    facts = await context.store.attention_facts(tenant)
     return ReadStatistics(
         since=since,
         until=now,
@@ -50,7 +52,8 @@ async def read_statistics(context: OperationContext, tenant: str, window: str) -
         total=total,
         present=await context.store.present(tenant),
         up_next=await up_next(context, tenant),
-        attention=attention(await context.store.attention_facts(tenant)),
+        dead_letters=facts.dead_letters,
+        attention=attention(facts),
     )
 
 

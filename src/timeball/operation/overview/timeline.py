@@ -23,13 +23,13 @@ from timeball.operation.schedules.closed_times import closures_of
 from timeball.slices import Steps, in_slices
 
 MAX_LANES: Final = 200
-MAX_RUNS: Final = 3_600
+MAX_RUNS: Final = 2_400
 """Maximum number of runs in an answer; each has about 230 bytes."""
 MAX_RUNS_PER_LANE: Final = 200
-MAX_BUCKETS: Final = 6_000
-"""Maximum number of buckets in an answer; each has about 150 bytes."""
+MAX_BUCKETS: Final = 2_400
+"""Maximum number of buckets in an answer; each has about 190 bytes."""
 MAX_BUCKETS_PER_LANE: Final = 60
-MAX_FIRES: Final = 1_500
+MAX_FIRES: Final = 1_200
 """Maximum number of coming fires in an answer; each takes about 40 microseconds to find."""
 MAX_FIRES_PER_LANE: Final = 100
 MAX_COUNTED: Final = 50_000
@@ -133,8 +133,7 @@ async def _job_lanes(
         runs[run.job_id].append(run)
     busy = [job_id for job_id in ids if len(runs[job_id]) > limits.runs]
     edges = lanes.edges(asked.since, min(asked.until, max(now, asked.since + 1)), limits.buckets)
-    most = max(10, MAX_COUNTED // max(1, len(busy) * limits.buckets))
-    counts = await context.store.lane_counts(busy, edges, most)
+    counts = await context.store.lane_counts(busy, edges, MAX_COUNTED)
     fires = await _coming(context, jobs, asked, limits.fires, now)
     return [
         Lane(
@@ -162,7 +161,8 @@ async def _tag_lanes(
     """Return lanes of tags, from runs of which each part of the range has at most some."""
     nearest = list({job.id: job for jobs in chosen.values() for job in jobs}.values())[:MAX_LANES]
     fires = await _coming(context, nearest, asked, limits.fires, now)
-    live = await context.store.lane_runs([job.id for job in nearest], now, asked.until, limits.runs)
+    few = max(1, MAX_RUNS // max(1, len(nearest)))
+    live = await context.store.lane_runs([job.id for job in nearest], None, asked.until, few)
     runs: dict[str, list[LaneRun]] = {}
     for run in {run.id: run for run in (*live, *sample)}.values():
         runs.setdefault(run.job_id, []).append(run)
@@ -198,7 +198,7 @@ async def _coming(
             wanted.append(job.id)
     if asked.until <= now or not wanted:
         return found
-    specs = [each.job for each in (await context.store.jobs(wanted)).values()]
+    specs = await context.store.schedules_of(wanted)
     closures = await closures_of(context, specs)
     after = max(now, asked.since - 1)
     found |= await in_slices(_fires(specs, closures, after, asked.until, most + 1), context.clock)

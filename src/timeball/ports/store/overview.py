@@ -11,13 +11,14 @@ from typing import Final, Protocol
 from msgspec import Struct
 
 from timeball.domain.instant import Micros
+from timeball.domain.job.job import Job
 from timeball.domain.overview.attention import AttentionFacts
 from timeball.domain.overview.lanes import LaneCounts, LaneJob, LaneRun, Sample
 from timeball.domain.overview.tally import RunTally
 from timeball.domain.run.run import Run
 from timeball.ports.store.maintenance import Lead
 
-MAX_COUNTED: Final = 100_000
+MAX_COUNTED: Final = 50_000
 """Maximum of each count of the present. A count that reaches it stands for at least that many."""
 
 
@@ -32,7 +33,6 @@ class Present(Struct, frozen=True, kw_only=True):
     retrying: int
     oldest_queued_at: Micros | None
     """Since when the queued run waits that has waited longest."""
-    dead_letters: int
     jobs: int
     """Jobs that will fire."""
     paused_jobs: int
@@ -86,15 +86,20 @@ class OverviewStore(Protocol):
         the name or as the id, and with a tag. Fires since an instant count as theirs."""
         ...
 
-    async def lane_runs(self, job_ids: Sequence[str], since: Micros, until: Micros, most: int) -> list[LaneRun]:
-        """The newest runs of each job in a range, at most `most` of each that ended and `most` that are alive. A span
-        that reaches into the range is one of them."""
+    async def lane_runs(self, job_ids: Sequence[str], since: Micros | None, until: Micros, most: int) -> list[LaneRun]:
+        """The newest runs of each job in a range, at most `most` of each that ended and `most` that are alive; without
+        `since`, only those that are alive. A span that reaches into the range is one of them."""
         ...
 
     async def lane_counts(
         self, job_ids: Sequence[str], edges: Sequence[Micros], most: int
     ) -> dict[str, list[LaneCounts]]:
-        """How the runs of each job ended between each two edges, counted up to `most` of each kind."""
+        """How the runs of each job ended between each two edges, which are equally far apart. About `most` runs are
+        counted in all: of a job with more than its share, at most so many between two edges."""
+        ...
+
+    async def schedules_of(self, job_ids: Sequence[str]) -> list[Job]:
+        """Jobs by id, in any order; without those that do not exist or cannot be read."""
         ...
 
     async def recent_runs(self, job_ids: Sequence[str], most: int) -> dict[str, list[Run]]:

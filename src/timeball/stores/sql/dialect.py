@@ -32,6 +32,8 @@ The texts contain
     {firsts history r} (SELECT {of_firsts} FROM history r ... ORDER BY ... LIMIT ...) {firsts_end}
                                            join the first rows of `history`, as `r`, of a subquery that uses a column
                                            from outside
+    {fires_of history r} ... {fires_end}   join the rows of `history`, as `r`, that meet a condition which uses a column
+                                           from outside, by an index; only `r.fire_time` may be used of them
     {for_each_level} SELECT ... {level} ... {end_of_level}
                                            the union of a SELECT over all priorities; PostgreSQL plans the SELECT once,
                                            for SQLite it is repeated for each priority
@@ -227,6 +229,8 @@ SQLITE = Dialect(
         "firsts": "JOIN {0} ON r.id IN",
         "of_firsts": "r.id",
         "firsts_end": "",
+        "fires_of": "CROSS JOIN {0} ON",
+        "fires_end": "",
         "unindexed": "+{0}",
         "unindexed_text": "+{0}",
         "same": "IS",
@@ -262,6 +266,8 @@ POSTGRES = Dialect(
         "firsts": "CROSS JOIN LATERAL",
         "of_firsts": "r.*",
         "firsts_end": "AS r",
+        "fires_of": "CROSS JOIN LATERAL (SELECT r.fire_time FROM {0} WHERE",
+        "fires_end": "OFFSET 0) AS r",
         "unindexed": "{0}",
         "unindexed_text": "({0} || '')",
         "same": "IS NOT DISTINCT FROM",

@@ -13,7 +13,7 @@ from timeball.domain.overview.attention import Attention, AttentionKind
 from timeball.domain.overview.tally import RunTally
 from timeball.domain.run.status import Status
 from timeball.operation.overview.statistics import ReadStatistics, read_statistics
-from timeball.ports.store.overview import Present
+from timeball.ports.store.overview import MAX_COUNTED, Present
 
 Window = Literal["5m", "1h", "24h"]
 
@@ -22,7 +22,7 @@ class StatsQuery(Struct, frozen=True, rename="camel", forbid_unknown_fields=True
     window: Annotated[Window, Meta(description="How far back the statistics reach.")] = "1h"
 
 
-class StatsBucket(Struct, frozen=True, rename="camel", kw_only=True):
+class StatsBucket(Struct, frozen=True, rename="camel"):
     """How runs ended in a stretch of time."""
 
     at: str
@@ -42,7 +42,7 @@ class StatsBucket(Struct, frozen=True, rename="camel", kw_only=True):
     late_p99_ms: float | None = field(name="lateP99Ms")
 
 
-class StatsTotals(Struct, frozen=True, rename="camel", kw_only=True):
+class StatsTotals(Struct, frozen=True, rename="camel"):
     """The whole window."""
 
     finished: int
@@ -60,7 +60,7 @@ class StatsTotals(Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class PresentView(Struct, frozen=True, rename="camel", kw_only=True):
-    """What is there now. No count exceeds 100,000."""
+    """What is there now. No count exceeds 50,000."""
 
     scheduled: int
     """Runs that wait for their fire time."""
@@ -126,6 +126,7 @@ async def read(call: Call) -> Answer:
 
 def _answer(window: Window, found: ReadStatistics) -> StatsAnswer:
     seconds = (found.until - found.since) / SECOND
+    p50, p99 = tally.percentiles(found.total.late, 0.5, 0.99)
     return StatsAnswer(
         window=window,
         since=render(found.since),
@@ -133,13 +134,13 @@ def _answer(window: Window, found: ReadStatistics) -> StatsAnswer:
         bucket_seconds=found.width // SECOND,
         buckets=[_bucket(render(at), each) for at, each in found.buckets],
         totals=StatsTotals(
-            **_numbers(found.total),
-            late_p50_ms=tally.percentile(found.total.late, 0.5),
-            late_p99_ms=tally.percentile(found.total.late, 0.99),
-            runs_per_second=round(found.total.finished / seconds, 3),
-            success_rate=found.total.success_rate,
+            *_numbers(found.total),
+            p50,
+            p99,
+            round(found.total.finished / seconds, 3),
+            found.total.success_rate,
         ),
-        now=_present(found.present),
+        now=_present(found.present, found.dead_letters),
         workers=WorkersView(found.present.workers, found.present.slots, found.present.busy),
         up_next=[UpNext(each.job_id, each.job_name, render(each.fire_time)) for each in found.up_next],
         attention=[_attention(each) for each in found.attention],
@@ -147,28 +148,24 @@ def _answer(window: Window, found: ReadStatistics) -> StatsAnswer:
 
 
 def _bucket(at: str, each: RunTally) -> StatsBucket:
-    return StatsBucket(
-        at=at,
-        **_numbers(each),
-        late_p50_ms=tally.percentile(each.late, 0.5),
-        late_p99_ms=tally.percentile(each.late, 0.99),
+    p50, p99 = tally.percentiles(each.late, 0.5, 0.99)
+    return StatsBucket(at, *_numbers(each), p50, p99)
+
+
+def _numbers(each: RunTally) -> tuple[int, int, int, int, int, int, int]:
+    count = each.ends.get
+    return (
+        each.finished,
+        count(Status.SUCCEEDED, 0),
+        count(Status.FAILED, 0),
+        count(Status.DEAD, 0),
+        count(Status.CANCELLED, 0),
+        count(Status.SKIPPED, 0),
+        count(tally.MISSED, 0),
     )
 
 
-def _numbers(each: RunTally) -> dict[str, int]:
-    ends = each.ends
-    return {
-        "finished": each.finished,
-        "succeeded": ends.get(Status.SUCCEEDED, 0),
-        "failed": ends.get(Status.FAILED, 0),
-        "dead": ends.get(Status.DEAD, 0),
-        "cancelled": ends.get(Status.CANCELLED, 0),
-        "skipped": ends.get(Status.SKIPPED, 0),
-        "missed": ends.get(tally.MISSED, 0),
-    }
-
-
-def _present(found: Present) -> PresentView:
+def _present(found: Present, dead_letters: int) -> PresentView:
     oldest = found.oldest_queued_at
     return PresentView(
         scheduled=found.scheduled,
@@ -177,10 +174,10 @@ def _present(found: Present) -> PresentView:
         running=found.running,
         retrying=found.retrying,
         oldest_queued_age_ms=None if oldest is None else max(0, found.now - oldest) / MILLISECOND,
-        dead_letters=found.dead_letters,
+        dead_letters=dead_letters,
         jobs=found.jobs,
         paused_jobs=found.paused_jobs,
-        capped=found.capped,
+        capped=found.capped or dead_letters >= MAX_COUNTED,
     )
 
 

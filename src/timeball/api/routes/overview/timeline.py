@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
@@ -15,9 +16,12 @@ from timeball.domain.overview.lanes import LaneRun, LaneVerdict
 from timeball.domain.overview.tally import lateness
 from timeball.domain.run.status import Status
 from timeball.operation.overview.timeline import MAX_LANES, By, Lane, LaneBucket, TimelineRequest, read_timeline
+from timeball.slices import map_in_slices
 
 USUAL_REACH: Final = 30 * MINUTE
 MAX_RANGE: Final = 31 * DAY
+LANES_TOGETHER: Final = 3
+"""Lanes that are rendered before the clock is read: one with 200 runs takes 2 ms."""
 
 
 class TimelineQuery(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
@@ -110,10 +114,14 @@ async def read(call: Call) -> Answer:
             until=render(found.until),
             now=render(found.now),
             by=found.by,
-            lanes=[_lane(lane) for lane in found.lanes],
+            lanes=await map_in_slices(_lanes, found.lanes, call.context.clock, together=LANES_TOGETHER),
             hidden_lanes=found.hidden,
         )
     )
+
+
+def _lanes(some: Sequence[Lane]) -> list[LaneView]:
+    return [_lane(lane) for lane in some]
 
 
 def _lane(lane: Lane) -> LaneView:

@@ -20,3 +20,6 @@ CREATE TABLE stats_writers (
 ) {clustered};
 
 CREATE INDEX jobs_upcoming ON jobs (tenant, next_fire_at, id) WHERE state = 'active' AND next_fire_at IS NOT NULL;
+
+-- Runs that wait for another attempt, to be counted. Others are never in this index.
+CREATE INDEX runs_to_retry ON runs (tenant, id) WHERE state = 'ready' AND attempt > 0;

@@ -7,6 +7,8 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Final
 
+from msgspec import structs
+
 from timeball.domain.diagnosis.worker_match import WorkerOffer
 from timeball.domain.instant import DAY, HOUR, Micros
 from timeball.domain.overview.attention import (
@@ -21,6 +23,7 @@ from timeball.domain.run.ledger import TOLERANCE
 from timeball.domain.run.lifecycle import LEASE
 from timeball.domain.run.status import GAVE_UP, RAN, Status
 from timeball.domain.workflow.definition import WOVEN
+from timeball.ports.store.overview import MAX_COUNTED
 from timeball.stores.sql.day_ranges import day_range
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.part import StorePart
@@ -28,11 +31,13 @@ from timeball.stores.sql.runs.workers import alive
 from timeball.stores.sql.statements import literals, query
 
 DEAD_OF_JOBS = query("dead_of_jobs")
+COUNT_DEAD = query("count_dead")
 NEWEST_FAILURES = tuple(query("newest_failures", failed=literals([status])) for status in GAVE_UP)
 LAST_ENDS = query("last_ends")
 OVERDUE_RUNS = query("overdue_runs")
 RUNS_OF_PROFILES = query("runs_of_profiles")
 KINDS_OF_RUNS = query("kinds_of_runs")
+FUNCTIONS_OF_JOBS = query("functions_of_jobs")
 LOST_WORKERS = query("lost_workers")
 PAUSED_JOBS = query("paused_jobs")
 
@@ -46,6 +51,8 @@ MAX_LAST_ENDS: Final = 20
 MAX_OVERDUE: Final = 1_000
 MAX_LOST_WORKERS: Final = 50
 MAX_PROFILES: Final = 200
+MAX_FUNCTIONS: Final = 20
+"""Maximum number of jobs with waiting runs whose Python function is looked up: those with the most."""
 MAX_RUNS_OF_PROFILE: Final = 100
 FAILURE_AGE: Final = DAY
 """A job counts as failing if it failed within this time."""
@@ -57,16 +64,20 @@ class AttentionReads(StorePart):
     async def attention_facts(self, tenant: str) -> AttentionFacts:
         async def work(tx: Tx) -> AttentionFacts:
             now = self._db.now()
-            dead = await tx.fetch(DEAD_OF_JOBS, tenant=tenant, most=MAX_LETTERS, jobs=MAX_PER_KIND)
+            dead = await tx.fetch(DEAD_OF_JOBS, tenant=tenant, most=MAX_LETTERS)
+            letters = sum(count for _, _, count, _, _ in dead)
+            if letters >= MAX_LETTERS:
+                ((letters,),) = await tx.fetch(COUNT_DEAD, tenant=tenant, most=MAX_COUNTED)
             failing = await _failing(tx, tenant, now)
             waiting, workers = await _waiting(tx, tenant, now)
             lost = await tx.fetch(LOST_WORKERS, since=now - LOSS_AGE, lease=LEASE, most=MAX_LOST_WORKERS)
             paused = await tx.fetch(PAUSED_JOBS, tenant=tenant, most=MAX_PER_KIND)
             return AttentionFacts(
                 now=now,
+                dead_letters=letters,
                 dead=[
-                    Trouble(job_id=job_id, job_name=name, count=letters, run_id=newest, since=since)
-                    for job_id, name, letters, newest, since in dead
+                    Trouble(job_id=job_id, job_name=name or "", count=count, run_id=newest, since=since)
+                    for job_id, name, count, newest, since in dead
                 ],
                 failing=failing,
                 waiting=waiting,
@@ -130,4 +141,6 @@ async def _waiting(tx: Tx, tenant: str, now: Micros) -> tuple[list[Trouble], lis
             found[job_id, profile] = Trouble(
                 job_id=job_id, job_name=name, count=count, run_id=run_id, since=since, profile=profile
             )
-    return list(found.values()), workers
+    most = sorted(found.values(), key=lambda each: -each.count)[:MAX_FUNCTIONS]
+    functions = dict(await tx.fetch(FUNCTIONS_OF_JOBS, b=[each.job_id for each in most])) if most else {}
+    return [structs.replace(each, function=functions.get(each.job_id)) for each in found.values()], workers

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, Final
 
 from timeball.domain.instant import DAY, Micros
-from timeball.domain.job.job import JobState
+from timeball.domain.job.job import Job, JobState
 from timeball.domain.overview.lanes import LaneCounts, LaneJob, LaneRun, LaneVerdict, Sample, shown
 from timeball.domain.run.ledger import Origin, Verdict
 from timeball.domain.run.status import GAVE_UP, Status
@@ -19,9 +19,10 @@ from timeball.stores.sql.jobs.text_search import TEXT_IN_NAME, text_parameters
 from timeball.stores.sql.names import resolve
 from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.reading import run_filters
+from timeball.stores.sql.rows.jobs import read_jobs
 from timeball.stores.sql.rows.runs import shown_as
 from timeball.stores.sql.rows.values import plain
-from timeball.stores.sql.statements import literals, many, query
+from timeball.stores.sql.statements import many, query
 
 _SHOWN: Final = (
     "r.id, r.job_id, r.fire_time, r.fire_until, r.fires, r.origin, r.status, r.verdict,"
@@ -29,8 +30,9 @@ _SHOWN: Final = (
 )
 SAMPLED_FINISHED = many(query("sampled_finished", shown_as_lane=_SHOWN))
 FINISHED_OF_LANES = many(query("finished_of_lanes", shown_as_lane=_SHOWN))
-SHORT_SPANS_OF_LANES = query("spans_of_lanes", shown_as_lane=_SHOWN, length=run_filters.SHORT)
-LONG_SPANS_OF_LANES = query("spans_of_lanes", shown_as_lane=_SHOWN, length=run_filters.LONG)
+SHORT_SPANS_OF_LANES = query("short_spans_of_lanes", shown_as_lane=_SHOWN, length=run_filters.SHORT)
+LAST_SPANS = query("last_spans")
+LONG_SPANS_OF_LANES = query("long_spans_of_lanes", shown_as_lane=_SHOWN)
 LIVE_OF_LANES = many(query("live_of_lanes"))
 LIVE_OF_TENANT = tuple(
     query("live_of_tenant", found_by=resolve(found_by))
@@ -44,8 +46,17 @@ NEWEST_WITH_TAG = query("newest_with_tag")
 TAGS_OF_JOBS = query("tags_of_jobs")
 NEWEST_FIRES = query("newest_fires")
 COUNTED_OF_LANES = query("counted_of_lanes")
-FAILED_OF_LANES = tuple(query("failed_of_lanes", failed=literals([status])) for status in GAVE_UP)
-NOTABLE_OF_LANES = query("notable_of_lanes", gave_up=literals(GAVE_UP))
+FIRES_OF_LANES = query("fires_of_lanes")
+JOBS_BY_ID = query("jobs_by_id")
+_NOTABLE: Final = resolve("(r.verdict <> {verdict.on_time} OR r.origin <> {origin.schedule})")
+_PLAIN_FAILURE: Final = resolve(
+    "r.status <> {status.succeeded} AND r.verdict = {verdict.on_time} AND r.origin = {origin.schedule}"
+)
+EXCEPTIONS_OF_LANES = (
+    query("exceptions_of_lanes", listed=_NOTABLE),
+    *(query("exceptions_of_lanes", listed=f"r.status = '{status.value}' AND {_PLAIN_FAILURE}") for status in GAVE_UP),
+)
+"""Runs that were not simply on time: those of one index, and those that gave up after a start in time, of another."""
 
 MAX_LIVE: Final = 500
 """Maximum number of live runs of each state whose jobs may get a lane."""
@@ -54,8 +65,16 @@ MAX_FIRING_NEXT: Final = 300
 MAX_LOOKED_AT: Final = 10_000
 """Maximum number of jobs whose names are compared with a text."""
 MAX_WITH_TAG: Final = 1_000
+MAX_EXCEPTIONS: Final = 10_000
+"""Maximum number of exceptions of each kind that are counted, in all lanes."""
 MAX_SPANS: Final = 5
 """Maximum number of spans of each job that reach into the range from before."""
+
+
+_ORIGINS: Final = {origin.value: origin for origin in Origin}
+_STATUSES: Final = {status.value: status for status in Status}
+_VERDICTS: Final = {verdict.value: verdict for verdict in Verdict}
+"""A look into a dictionary is much cheaper than a call of the class."""
 
 
 class Lanes(StorePart):
@@ -114,16 +133,11 @@ class Lanes(StorePart):
 
         return await self._db.read(work, slow=True, may_lag=True)
 
-    async def lane_runs(self, job_ids: Sequence[str], since: Micros, until: Micros, most: int) -> list[LaneRun]:
+    async def lane_runs(self, job_ids: Sequence[str], since: Micros | None, until: Micros, most: int) -> list[LaneRun]:
         async def work(tx: Tx) -> list[LaneRun]:
             now = self._db.now()
-            lanes: dict[str, Any] = {"b": list(job_ids), "since": since}
             alive = await tx.fetch(LIVE_OF_LANES, b=list(job_ids), until=min(until, now + 1), most=most)
-            done = await tx.fetch(FINISHED_OF_LANES, **lanes, until=until, most=most, **_made(now, since))
-            done += await tx.fetch(
-                SHORT_SPANS_OF_LANES, **lanes, begins=since - DAY, most=MAX_SPANS, **_made(now, since - DAY)
-            )
-            done += await tx.fetch(LONG_SPANS_OF_LANES, **lanes, begins=0, most=MAX_SPANS, **_made(now, 0))
+            done = [] if since is None else await _ended(tx, job_ids, since, until, most, now)
             found = {run.id: run for run in (_live_run(row, now) for row in alive)}
             found.update((run.id, run) for run in map(_finished, done))
             return list(found.values())
@@ -133,17 +147,43 @@ class Lanes(StorePart):
     async def lane_counts(
         self, job_ids: Sequence[str], edges: Sequence[Micros], most: int
     ) -> dict[str, list[LaneCounts]]:
-        places = [(place, since, until) for place, (since, until) in enumerate(pairwise(edges))]
-        batch = [(job_id, *place) for job_id in job_ids for place in places]
-
         async def work(tx: Tx) -> dict[str, list[LaneCounts]]:
-            limits: dict[str, Any] = {"b": batch, "most": most, **_made(self._db.now(), edges[0])}
-            totals = await tx.fetch(COUNTED_OF_LANES, **limits)
-            failed = [row for each in FAILED_OF_LANES for row in await tx.fetch(each, **limits)]
-            notable = await tx.fetch(NOTABLE_OF_LANES, **limits)
-            return _lane_counts(job_ids, len(places), totals, failed, notable, most)
+            parts, made = len(edges) - 1, _made(self._db.now(), edges[0])
+            span = {"since": edges[0], "until": edges[-1], "parts": parts, "length": edges[-1] - edges[0]}
+            share = max(parts, most // len(job_ids))
+            whole = [(job_id, 0, edges[0], edges[-1]) for job_id in job_ids]
+            runs = await tx.fetch(COUNTED_OF_LANES, b=whole, most=share, **made)
+            busy = [job_id for job_id, _, count in runs if count >= share]
+            others = [job_id for job_id, _, count in runs if 0 < count < share]
+            totals = await tx.fetch(FIRES_OF_LANES, b=others, **span, **made) if others else []
+            if busy:
+                ranges = [(job_id, at, *ends) for job_id in busy for at, ends in enumerate(pairwise(edges))]
+                totals += await tx.fetch(COUNTED_OF_LANES, b=ranges, most=share // parts, **made)
+            few = max(10, MAX_EXCEPTIONS // len(job_ids))
+            exceptions: list[Row] = []
+            for each in EXCEPTIONS_OF_LANES:
+                exceptions += await tx.fetch(each, b=list(job_ids), most=few, **span, **made)
+            return _lane_counts(job_ids, parts, totals, exceptions, {*busy}, share // parts)
 
         return await self._db.read(work, slow=True, may_lag=True) if job_ids else {}
+
+    async def schedules_of(self, job_ids: Sequence[str]) -> list[Job]:
+        async def work(tx: Tx) -> list[Job]:
+            return await read_jobs(tx, await tx.fetch(JOBS_BY_ID, b=list(job_ids)))
+
+        return await self._db.read(work, slow=True, may_lag=True) if job_ids else []
+
+
+async def _ended(tx: Tx, job_ids: Sequence[str], since: Micros, until: Micros, most: int, now: Micros) -> list[Row]:
+    """Return runs that ended and whose fires are in a range, and spans that reach into it: those that began within a
+    day before are found by an index, of longer ones the last ledger row of each job."""
+    lanes: dict[str, Any] = {"b": list(job_ids), "since": since}
+    rows = await tx.fetch(FINISHED_OF_LANES, **lanes, until=until, most=most, **_made(now, since))
+    begins = since - DAY
+    rows += await tx.fetch(SHORT_SPANS_OF_LANES, **lanes, begins=begins, most=MAX_SPANS, **_made(now, begins))
+    if last := [span_id for (span_id,) in await tx.fetch(LAST_SPANS, b=list(job_ids))]:
+        rows += await tx.fetch(LONG_SPANS_OF_LANES, b=last, since=since, begins=begins)
+    return rows
 
 
 def _made(now: Micros, fires_from: Micros) -> dict[str, str]:
@@ -191,9 +231,9 @@ def _finished(row: Row) -> LaneRun:
         fire_time=fire_time,
         fire_until=fire_until,
         fires=fires,
-        origin=Origin(origin),
-        status=Status(status),
-        verdict=Verdict(verdict),
+        origin=_ORIGINS[origin],
+        status=_STATUSES[status],
+        verdict=_VERDICTS[verdict],
         due=due,
         started_at=started_at,
         finished_at=finished_at,
@@ -218,10 +258,16 @@ def _live_run(row: Row, now: Micros) -> LaneRun:
 
 
 def _lane_counts(
-    job_ids: Iterable[str], places: int, totals: Iterable[Row], failed: Iterable[Row], notable: Iterable[Row], most: int
+    job_ids: Iterable[str],
+    parts: int,
+    totals: Iterable[Row],
+    exceptions: Iterable[Row],
+    busy: Set[str],
+    most: int,
 ) -> dict[str, list[LaneCounts]]:
-    """Most runs are on time: they are all that were counted, without the others, which have indexes of their own."""
-    found = {job_id: [LaneCounts({}) for _ in range(places)] for job_id in job_ids}
+    """Most runs are on time: they are all that were counted, without the exceptions. Of `busy` jobs, at most `most`
+    runs of each part were counted."""
+    found = {job_id: [LaneCounts({}) for _ in range(parts)] for job_id in job_ids}
 
     def count(job_id: str, place: int, what: LaneVerdict, times: int) -> None:
         counts = found[job_id][place].counts
@@ -229,11 +275,8 @@ def _lane_counts(
 
     for job_id, place, runs in totals:
         count(job_id, place, LaneVerdict.ON_TIME, runs)
-        found[job_id][place].capped = runs >= most
-    for job_id, place, runs in failed:
-        count(job_id, place, LaneVerdict.FAILED, runs)
-        count(job_id, place, LaneVerdict.ON_TIME, -runs)
-    for job_id, place, status, verdict, fires, runs in notable:
+        found[job_id][place].capped = job_id in busy and runs >= most
+    for job_id, place, status, verdict, fires, runs in exceptions:
         count(job_id, place, LaneVerdict.ON_TIME, -runs)
         count(job_id, place, shown(Status(status), Verdict(verdict)), int(fires))
     for stretches in found.values():

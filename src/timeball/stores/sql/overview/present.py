@@ -14,38 +14,46 @@ from timeball.stores.sql.statements import query
 
 _STATES: Final = ("ready", "blocked")
 _NOT_DUE: Final = "w.due > {now}"
-READY_RUNS = query(
-    "waiting_runs",
+DUE_READY_RUNS = query(
+    "due_runs",
     waiting=resolve("{state.ready}"),
     not_due=f"{_NOT_DUE} OR (w.attempt = 0 AND w.eligible_at > {{now}})",
 )
-BLOCKED_RUNS = query("waiting_runs", waiting=resolve("{state.blocked}"), not_due=_NOT_DUE)
+DUE_BLOCKED_RUNS = query("due_runs", waiting=resolve("{state.blocked}"), not_due=_NOT_DUE)
 UPCOMING_RUNS = tuple(query("upcoming_runs", waiting=resolve(f"{{state.{state}}}")) for state in _STATES)
+WAITING_RUNS = query("waiting_runs")
 RUNNING_RUNS = query("running_runs")
-COUNTED_PRESENT = query("counted_present")
+COUNTED_JOBS = query("counted_jobs")
 LEASED_SLOTS = query("leased_slots")
 UPCOMING_JOBS = query("upcoming_jobs")
+
+MAX_CLASSIFIED: Final = 2_000
+"""Maximum number of waiting runs of which rows are read. Those beyond are taken to be due, which jitter may delay."""
 
 
 class PresentReads(StorePart):
     async def present(self, tenant: str) -> Present:
         async def work(tx: Tx) -> Present:
             limits = {"tenant": tenant, "most": MAX_COUNTED}
-            ((ready, not_due, retrying, oldest),) = await tx.fetch(READY_RUNS, **limits)
-            ((blocked, not_due_blocked, _, _),) = await tx.fetch(BLOCKED_RUNS, **limits)
+            ((ready, blocked, ready_later, blocked_later, retrying),) = await tx.fetch(WAITING_RUNS, **limits)
+            exact = {"tenant": tenant, "most": MAX_CLASSIFIED}
+            ((_, not_due, retried, oldest),) = await tx.fetch(DUE_READY_RUNS, **exact)
+            ((_, not_due_blocked, _, _),) = await tx.fetch(DUE_BLOCKED_RUNS, **exact)
+            retries = retried or 0 if ready < MAX_CLASSIFIED else min(retrying, ready)
+            not_due, not_due_blocked = int(not_due or 0), int(not_due_blocked or 0)
             running = await tx.fetch(RUNNING_RUNS, **limits)
-            ((dead, firing, following, paused),) = await tx.fetch(COUNTED_PRESENT, **limits)
+            ((firing, following, paused),) = await tx.fetch(COUNTED_JOBS, **limits)
             ((workers, slots),) = await tx.fetch(LEASED_SLOTS)
-            counts = [ready, blocked, sum(count for _, _, count, _ in running), dead, firing, following, paused]
+            counts = [ready, blocked, ready_later, blocked_later, retrying, firing, following, paused]
+            counts.append(sum(count for _, _, count, _ in running))
             return Present(
                 now=self._db.now(),
-                scheduled=int((not_due or 0) + (not_due_blocked or 0)),
-                blocked=blocked - int(not_due_blocked or 0),
-                queued=ready - int(not_due or 0) - int(retrying or 0),
+                scheduled=min(MAX_COUNTED, ready_later + blocked_later + not_due + not_due_blocked),
+                blocked=blocked - not_due_blocked,
+                queued=ready - not_due - int(retries),
                 running=int(sum(own for _, _, _, own in running)),
-                retrying=int(retrying or 0),
+                retrying=int(retries),
                 oldest_queued_at=oldest,
-                dead_letters=dead,
                 jobs=min(firing + following, MAX_COUNTED),
                 paused_jobs=paused,
                 capped=max(counts) >= MAX_COUNTED,

@@ -1,13 +1,19 @@
 -- What needs attention. Each statement reads a bounded number of rows.
 
 -- name: dead_of_jobs
--- The jobs with the most dead letters, among :most dead letters: how many, the newest, and when the first one died.
+-- The jobs of the first :most dead letters: how many each has, the newest, and when the first one died.
 SELECT d.job_id, j.name, d.letters, d.newest, d.since FROM (
   SELECT h.job_id, COUNT(*) AS letters, MAX(h.id) AS newest, MIN(h.finished_at) AS since FROM (
     SELECT h.id, h.job_id, h.finished_at FROM history h
     WHERE h.tenant = :tenant AND h.status = {status.dead} AND h.retried_as IS NULL AND h.discarded_at IS NULL LIMIT :most
-  ) AS h GROUP BY h.job_id ORDER BY letters DESC, h.job_id LIMIT :jobs
-) AS d JOIN jobs j ON j.id = d.job_id;
+  ) AS h GROUP BY h.job_id
+) AS d LEFT JOIN jobs j ON j.id = d.job_id;
+
+-- name: count_dead
+-- The number of dead letters, at most :most.
+SELECT COUNT(*) FROM (SELECT 1 FROM history h
+  WHERE h.tenant = :tenant AND h.status = {status.dead} AND h.retried_as IS NULL AND h.discarded_at IS NULL LIMIT :most
+) AS dead;
 
 -- name: newest_failures
 -- The jobs of the newest runs that gave up with a status.
@@ -42,6 +48,12 @@ SELECT r.job_id, j.name, r.profile, COUNT(*), MIN(r.id), MIN(r.eligible_at) FROM
   ORDER BY r.eligible_at LIMIT :most
 ) {firsts_end} JOIN jobs j ON j.id = r.job_id WHERE r.tenant = :tenant AND r.attempt = 0
 GROUP BY r.job_id, j.name, r.profile;
+
+-- name: functions_of_jobs
+-- The Python functions that jobs call.
+SELECT j.id, COALESCE({text_of j.spec: task.function},
+  (SELECT {text_of t.spec: function} FROM tasks t WHERE t.tenant = j.tenant AND t.id = j.task_id))
+FROM {batch b: id text} {each jobs j: b.id};
 
 -- name: lost_workers
 -- The last :most sessions whose lease ran out, without workers of a name that is back. A worker that says goodbye ends

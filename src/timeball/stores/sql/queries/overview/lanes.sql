@@ -31,20 +31,18 @@ WHERE t.tag = :tag AND j.id = t.job_id AND j.tenant = :tenant ORDER BY t.job_id 
 -- name: lane_jobs
 -- Jobs of a tenant among given ids.
 SELECT j.id, j.name, j.state, j.next_fire_at, {size j.spec}, EXISTS (SELECT 1 FROM follows f WHERE f.follower = j.id)
-FROM {batch b: id text} JOIN jobs j ON j.id = b.id
-WHERE j.tenant = :tenant AND {where};
+FROM {batch b: id text} {each jobs j: b.id} WHERE j.tenant = :tenant AND {where};
 
 -- name: tags_of_jobs
 -- The tags of jobs.
 SELECT t.job_id, t.tag FROM {batch b: id text} JOIN job_tags t ON t.job_id = b.id WHERE t.tag <> '' ORDER BY t.job_id, t.tag;
 
 -- name: newest_fires
--- The newest fire of each job in a range that has a run.
-SELECT b.id, r.fire_time FROM {batch b: id text} {firsts history r} (
-  SELECT {of_firsts} FROM history r
+-- The newest fire of each job since an instant that has a run, or NULL.
+SELECT b.id, (
+  SELECT MAX(r.fire_time) FROM history r
   WHERE r.job_id = b.id AND r.fire_time >= :since AND {days r.id >= :made_from AND r.id < :made_until}
-  ORDER BY r.fire_time DESC, r.id DESC LIMIT 1
-) {firsts_end};
+) FROM {batch b: id text};
 
 -- name: finished_of_lanes
 -- The newest finished runs of each job in a range.
@@ -55,14 +53,23 @@ SELECT {shown_as_lane} FROM {batch b: id text} {firsts history r} (
   ORDER BY r.fire_time DESC, r.id DESC LIMIT :most
 ) {firsts_end};
 
--- name: spans_of_lanes
--- Spans of fires of each job that began before a range and reach into it.
+-- name: short_spans_of_lanes
+-- Spans of fires of each job that began within a day before an instant and reach beyond it.
 SELECT {shown_as_lane} FROM {batch b: id text} {firsts history r} (
   SELECT {of_firsts} FROM history r
   WHERE r.job_id = b.id AND r.fires > 1 AND r.fire_until >= :since AND {length} AND r.fire_time < :since
     AND r.fire_time >= :begins AND {days r.id >= :made_from AND r.id < :made_until}
   ORDER BY r.fire_time DESC, r.id DESC LIMIT :most
 ) {firsts_end};
+
+-- name: last_spans
+-- The ids of the ledger rows that jobs may still extend.
+SELECT j.last_span FROM {batch b: id text} {each jobs j: b.id} WHERE j.last_span IS NOT NULL;
+
+-- name: long_spans_of_lanes
+-- Spans of fires, by id, that began more than a day before an instant and reach beyond it.
+SELECT {shown_as_lane} FROM {batch b: id text} {each_within history r: b.id}
+WHERE r.fires > 1 AND r.fire_until >= :since AND r.fire_time < :begins;
 
 -- name: live_of_lanes
 -- The newest live runs of each job that fire before an instant.
@@ -79,19 +86,17 @@ SELECT b.id, b.place, (SELECT COUNT(*) FROM (
     AND {days r.id >= :made_from AND r.id < :made_until} LIMIT :most
 ) AS counted) FROM {batch b: id text, place bigint, since bigint, until bigint};
 
--- name: failed_of_lanes
--- The number of runs of jobs in ranges that ended with a status other than success, at most :most of each.
-SELECT b.id, b.place, (SELECT COUNT(*) FROM (
-  SELECT 1 FROM history r WHERE r.job_id = b.id AND r.status = {failed} AND r.status <> {status.succeeded}
-    AND r.fire_time >= b.since AND r.fire_time < b.until AND {days r.id >= :made_from AND r.id < :made_until} LIMIT :most
-) AS counted) FROM {batch b: id text, place bigint, since bigint, until bigint};
+-- name: fires_of_lanes
+-- The number of finished runs of jobs in the parts of a range.
+SELECT b.id, (r.fire_time - :since) * :parts / :length, COUNT(*) FROM {batch b: id text} {fires_of history r}
+  r.job_id = b.id AND r.fire_time >= :since AND r.fire_time < :until AND {days r.id >= :made_from AND r.id < :made_until}
+{fires_end} GROUP BY b.id, (r.fire_time - :since) * :parts / :length;
 
--- name: notable_of_lanes
--- The fires of jobs in ranges that were not simply on time and did not give up, by status and verdict: of each range
--- the first :most.
-SELECT b.id, b.place, r.status, r.verdict, SUM(r.fires), COUNT(*)
-FROM {batch b: id text, place bigint, since bigint, until bigint} {firsts history r} (
-  SELECT {of_firsts} FROM history r WHERE r.job_id = b.id AND r.fire_time >= b.since AND r.fire_time < b.until
-    AND (r.verdict <> {verdict.on_time} OR r.origin <> {origin.schedule})
-    AND {days r.id >= :made_from AND r.id < :made_until} LIMIT :most
-) {firsts_end} WHERE r.status NOT IN ({gave_up}) GROUP BY b.id, b.place, r.status, r.verdict;
+-- name: exceptions_of_lanes
+-- The runs of jobs in a range that an index lists as exceptions, the newest :most of each job, by part of the range,
+-- status and verdict: their fires and their number.
+SELECT b.id, (r.fire_time - :since) * :parts / :length, r.status, r.verdict, SUM(r.fires), COUNT(*)
+FROM {batch b: id text} {firsts history r} (
+  SELECT {of_firsts} FROM history r WHERE r.job_id = b.id AND r.fire_time >= :since AND r.fire_time < :until AND {listed}
+    AND {days r.id >= :made_from AND r.id < :made_until} ORDER BY r.fire_time DESC, r.id DESC LIMIT :most
+) {firsts_end} GROUP BY b.id, (r.fire_time - :since) * :parts / :length, r.status, r.verdict;

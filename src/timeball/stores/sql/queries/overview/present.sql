@@ -1,17 +1,38 @@
 -- What is alive now. Every count ends at :most.
 
--- name: waiting_runs
--- The waiting runs of a tenant in a state, by how they are shown (see `run_filters`): all, not due, and waiting for
--- another attempt; and since when the first of the others waits. Those that are due come first.
+-- name: due_runs
+-- The first :most waiting runs of a tenant in a state whose fire time has come, by how they are shown (see
+-- `run_filters`): all, not due because of jitter, and waiting for another attempt; and since when the first of the others
+-- waits.
 SELECT COUNT(*),
   SUM(CASE WHEN {not_due} THEN 1 ELSE 0 END),
   SUM(CASE WHEN w.attempt > 0 AND w.due <= {now} THEN 1 ELSE 0 END),
   MIN(CASE WHEN w.attempt = 0 AND w.due <= {now} AND w.eligible_at <= {now} THEN w.eligible_at END)
 FROM (
   SELECT COALESCE(r.due_at, r.fire_time) AS due, r.attempt, r.eligible_at FROM runs r
-  WHERE r.tenant = :tenant AND r.state = {waiting} AND r.state <> {state.running}
+  WHERE r.tenant = :tenant AND r.state = {waiting} AND r.state <> {state.running} AND r.fire_time <= {now}
   ORDER BY r.fire_time, r.id LIMIT :most
 ) AS w;
+
+-- name: waiting_runs
+-- The number of waiting runs of a tenant: those that are ready and blocked and whose fire time has come, those for which
+-- it has not, and those that wait for another attempt. Read in indexes alone.
+SELECT
+  (SELECT COUNT(*) FROM (SELECT 1 FROM runs r
+    WHERE r.tenant = :tenant AND r.state = {state.ready} AND r.state <> {state.running} AND r.fire_time <= {now} LIMIT :most
+  ) AS ready),
+  (SELECT COUNT(*) FROM (SELECT 1 FROM runs r
+    WHERE r.tenant = :tenant AND r.state = {state.blocked} AND r.state <> {state.running} AND r.fire_time <= {now} LIMIT :most
+  ) AS blocked),
+  (SELECT COUNT(*) FROM (SELECT 1 FROM runs r
+    WHERE r.tenant = :tenant AND r.state = {state.ready} AND r.state <> {state.running} AND r.fire_time > {now} LIMIT :most
+  ) AS ready_later),
+  (SELECT COUNT(*) FROM (SELECT 1 FROM runs r
+    WHERE r.tenant = :tenant AND r.state = {state.blocked} AND r.state <> {state.running} AND r.fire_time > {now} LIMIT :most
+  ) AS blocked_later),
+  (SELECT COUNT(*) FROM (SELECT 1 FROM runs r
+    WHERE r.tenant = :tenant AND r.state = {state.ready} AND r.attempt > 0 LIMIT :most
+  ) AS retrying);
 
 -- name: running_runs
 -- The running attempts of all tenants, by placement profile; of workflows, whose runs need no slot; and those of one
@@ -20,12 +41,9 @@ SELECT r.profile, r.session = {session.weaver}, COUNT(*), SUM(CASE WHEN r.tenant
   SELECT r.profile, r.session, r.tenant FROM runs r WHERE r.state = {state.running} AND r.session > '' LIMIT :most
 ) AS r GROUP BY r.profile, r.session = {session.weaver};
 
--- name: counted_present
--- Dead letters, jobs that will fire, jobs that follow others and have no fire, and paused jobs.
+-- name: counted_jobs
+-- Jobs that will fire, jobs that follow others and have no fire, and paused jobs.
 SELECT
-  (SELECT COUNT(*) FROM (SELECT 1 FROM history h
-    WHERE h.tenant = :tenant AND h.status = {status.dead} AND h.retried_as IS NULL AND h.discarded_at IS NULL LIMIT :most
-  ) AS dead),
   (SELECT COUNT(*) FROM (SELECT 1 FROM jobs j
     WHERE j.tenant = :tenant AND j.state = {job.active} AND j.next_fire_at IS NOT NULL LIMIT :most
   ) AS firing),
