@@ -110,15 +110,15 @@ export class EventConnection {
         if (done) return
         clearTimeout(silence)
         silence = setTimeout(() => attempt.abort(), SILENCE_TIMEOUT_MS)
-        for (const frame of parser.push(value)) this.#take(frame.id, frame.event, frame.data)
+        for (const frame of parser.push(value)) this.#take(frame.event, frame.data)
+        if (parser.lastId !== null && parser.lastId !== '') this.#lastId = parser.lastId
       }
     } finally {
       clearTimeout(silence)
     }
   }
 
-  #take(id: string | null, event: string, data: string): void {
-    if (id !== null && id !== '') this.#lastId = id
+  #take(event: string, data: string): void {
     if (event === 'reset') {
       this.#missed()
       return

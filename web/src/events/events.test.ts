@@ -26,6 +26,12 @@ describe('the stream', () => {
     }
   })
 
+  it('says where it is, also when only an id came', () => {
+    const parser = new SseParser()
+    expect(parser.push(': alive\nid: 7-9\n\n')).toEqual([])
+    expect(parser.lastId).toBe('7-9')
+  })
+
   it('refuses a line without end', () => {
     const parser = new SseParser()
     expect(() => parser.push('x'.repeat(1_000_001))).toThrow('too long')

@@ -12,6 +12,11 @@ export class SseParser {
   #data: string[] = []
   #skipNewline = false
 
+  /** The id of the last frame, also of one without data: where the next connection begins. */
+  get lastId(): string | null {
+    return this.#id
+  }
+
   push(chunk: string): Frame[] {
     let text = this.#rest + chunk
     if (this.#skipNewline && text.startsWith('\n')) text = text.slice(1)

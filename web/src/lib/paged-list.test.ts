@@ -48,6 +48,19 @@ describe('a list in pages', () => {
     expect(ids()).toEqual(['n1', 'r3', 'r2', 'r1', 'r0'])
   })
 
+  it('follows the order of the server, and drops what matches no longer', async () => {
+    const { rows, list, ids } = server(6)
+    await list.loadMore()
+    await list.loadMore()
+    rows.splice(1, 0, { id: 'n1', text: 'between' })
+    rows.splice(0, 1)
+    await list.refresh()
+    expect(ids()).toEqual(['n1', 'r4', 'r3', 'r2', 'r1', 'r0'])
+    expect(list.has('r5')).toBe(false)
+    expect(list.patch(['r0', 'n1'], row => ({ ...row, text: 'x' }))).toBe(2)
+    expect(list.state().rows.map(row => row.text)).toEqual(['x', 'old', 'old', 'old', 'old', 'x'])
+  })
+
   it('only counts new rows for a reader further down', async () => {
     const { rows, list, ids } = server(4)
     await list.loadMore()

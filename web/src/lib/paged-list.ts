@@ -138,7 +138,7 @@ export class PagedList<T> {
   readonly showUnseen = (): void => {
     const head = this.#head
     this.#head = null
-    if (head !== null) this.#prepend(head.filter(row => !this.#index.has(this.idOf(row))))
+    if (head !== null) this.#replaceHead(head)
     this.#change({ unseen: 0 })
   }
 
@@ -168,19 +168,18 @@ export class PagedList<T> {
   }
 
   #mergeHead(page: Fetched<T>): void {
-    const fresh = page.items.filter(row => !this.#index.has(this.idOf(row)))
-    this.#replaceKnown(page.items)
-    if (fresh.length === 0) return
-    const overlaps = fresh.length < page.items.length || this.#rows.length === 0
+    const fresh = page.items.filter(row => !this.#index.has(this.idOf(row))).length
+    const joins = fresh < page.items.length || this.#rows.length === 0 || page.nextCursor === null
     if (this.atTop) {
-      if (overlaps) this.#prepend(fresh)
+      if (joins) this.#replaceHead(page.items)
       else this.#replaceAll(page) // more has come than one page: between it and the old rows some are missing
       this.#change({ unseen: 0 })
-    } else {
-      if (!overlaps) this.#head = null
-      else this.#head = fresh
-      this.#change({ unseen: overlaps ? fresh.length : Math.max(fresh.length, this.#state.unseen) })
+      return
     }
+    this.#replaceKnown(page.items)
+    if (fresh === 0) return
+    this.#head = joins ? page.items : null
+    this.#change({ unseen: joins ? fresh : Math.max(fresh, this.#state.unseen) })
   }
 
   /** True if the new rows no longer join the old ones: showing them means to begin again. */
@@ -223,14 +222,21 @@ export class PagedList<T> {
     }
   }
 
-  #prepend(items: readonly T[]): void {
-    if (items.length === 0) return
-    this.#rows.unshift(...items)
-    this.#before += items.length
+  /**
+   * Puts a page that was read again in the place of the rows it covers: up to the last of them that it still has. Rows
+   * that it has no more do not match the filter any longer.
+   */
+  #replaceHead(items: readonly T[]): void {
+    let covered = 0
+    for (const row of items) covered = Math.max(covered, (this.#at(this.idOf(row)) ?? -1) + 1)
+    for (const row of this.#rows.slice(0, covered)) this.#index.delete(this.idOf(row))
+    this.#rows.splice(0, covered, ...items)
+    const added = items.length - covered
+    this.#before += added
     items.forEach((row, at) => {
       this.#index.set(this.idOf(row), at - this.#before)
     })
-    for (const page of this.#pages) if (page.cursor !== null) page.start += items.length
+    for (const page of this.#pages) if (page.cursor !== null) page.start += added
   }
 
   #at(id: string): number | undefined {

@@ -44,17 +44,19 @@ export function applyBatch(batch: Batch, list: PagedList<JobRow>): boolean {
       const before = changes.get(event.data.jobId)
       if (before === undefined) changes.set(event.data.jobId, [change])
       else before.push(change)
-      // The next fire is known to the server alone.
-      stale ||= event.type === 'timeball.run.queued' || event.type === 'timeball.run.skipped'
+      // The next fire after one that was skipped is known to the server alone.
+      stale ||= event.type === 'timeball.run.skipped'
     }
   }
-  list.patch(changes.keys(), (job, id) => ({
-    ...job,
-    recentRuns: (changes.get(id) ?? []).reduce(
-      (runs, change) => withRun(runs, change.data, change.time),
-      job.recentRuns ?? [],
-    ),
-  }))
+  list.patch(changes.keys(), (job, id) => {
+    const all = changes.get(id) ?? []
+    const planned = all.findLast(change => change.data.status === 'scheduled')?.data.fireTime
+    return {
+      ...job,
+      nextFireAt: planned ?? job.nextFireAt,
+      recentRuns: all.reduce((runs, change) => withRun(runs, change.data, change.time), job.recentRuns ?? []),
+    }
+  })
   return stale
 }
 

@@ -88,6 +88,12 @@ describe('the now line', () => {
     expect(lane('j_1').bars).toHaveLength(3)
   })
 
+  it('shows a run that is planned as a coming fire', () => {
+    apply(model, event('run.queued', { runId: 'r_3', jobId: 'j_1', status: 'scheduled', fireTime: at(30) }))
+    expect(lane('j_1').fires).toEqual([NOW + 1000, NOW + 30_000, NOW + 61_000])
+    expect(lane('j_1').byRun.has('r_3')).toBe(false)
+  })
+
   it('keeps a run late that started late, and shows failure before lateness', () => {
     apply(
       model,

@@ -130,12 +130,22 @@ function applyRun(model: Model, data: RunEventData, at: number): Effect {
   const lanes = lanesOf(model, data)
   if (lanes.length === 0)
     return model.by === 'job' && data.jobId !== undefined && model.hiddenLanes === 0 ? 'stale' : 'nothing'
+  const fire = instant(data.fireTime)
   for (const lane of lanes) {
-    if (lane.buckets !== null) {
+    if (data.status === 'scheduled' && fire !== null) addFire(lane, fire)
+    else if (lane.buckets !== null) {
       if (isTerminal(data.status)) count(lane, at, markOf({ status: data.status, lateMs: data.lateMs }), 1)
     } else putBar(lane, data, data.status, at)
   }
   return 'changed'
+}
+
+/** A fire that became known: the next one of its job. */
+function addFire(lane: Lane, fire: number): void {
+  if (lane.fires.includes(fire)) return
+  const at = lane.fires.findIndex(other => other > fire)
+  if (at >= 0) lane.fires.splice(at, 0, fire)
+  else if (!lane.more) lane.fires.push(fire)
 }
 
 function lanesOf(model: Model, data: RunEventData): Lane[] {

@@ -1,1 +1,0 @@
-import{g as e}from"./index-mKdqZH6h.js";import{t}from"./placeholder-6hRd0jGA.js";var n=e();function r(){return(0,n.jsx)(t,{title:`Tasks`,icon:`tasks`})}export{r as Page};
