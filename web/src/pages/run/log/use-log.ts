@@ -1,0 +1,151 @@
+import { useEffect, useRef, useState, useSyncExternalStore } from 'react'
+import { firstDataShown } from '@/api/first'
+import { ApiError, problemOf } from '@/api/problem'
+import { apiUrl, queryString } from '@/lib/url'
+import { LogBuffer, type LogChunk } from './buffer'
+import { NdjsonReader } from './ndjson'
+import { takeSlot } from './slots'
+
+/** Reads the output of a run: all of it, then what is new until the run has ended. */
+
+/** How a log is read: for the first time, live, every few seconds, not at the moment, or to its end. */
+export type LogState = 'reading' | 'live' | 'polling' | 'broken' | 'ended'
+
+const POLL_PERIOD_MS = 3000
+const RETRY_DELAYS_MS = [1000, 2000, 5000, 10_000]
+/** The page handles input after this long at the latest. */
+const SLICE_MS = 12
+
+export class LogSource {
+  readonly log = new LogBuffer()
+  state: LogState = 'reading'
+  error: unknown = null
+  /** Grows with every change: what React compares. */
+  version = 0
+  #listeners = new Set<() => void>()
+  #stop = new AbortController()
+  #isLive: () => boolean
+  #path: string
+
+  constructor(runId: string, isLive: () => boolean) {
+    this.#path = `/v1/runs/${encodeURIComponent(runId)}/logs`
+    this.#isLive = isLive
+  }
+
+  readonly subscribe = (listener: () => void): (() => void) => {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  readonly snapshot = (): number => this.version
+
+  stop(): void {
+    this.#stop.abort()
+  }
+
+  async start(): Promise<void> {
+    await firstDataShown.shown
+    let failures = 0
+    while (!this.#stop.signal.aborted) {
+      // A stream that began after the end of the run has everything.
+      const wasLive = this.#isLive()
+      try {
+        await this.#round(wasLive)
+        failures = 0
+        this.error = null
+        if (!wasLive) return this.#become('ended')
+        await this.#rest(this.state === 'polling' ? POLL_PERIOD_MS : 300)
+      } catch (error) {
+        if (this.#stop.signal.aborted) return
+        this.error = error
+        this.#become('broken')
+        if (error instanceof ApiError && error.status === 404) return
+        await this.#rest(RETRY_DELAYS_MS[Math.min(failures++, RETRY_DELAYS_MS.length - 1)] ?? 10_000)
+      }
+    }
+  }
+
+  /** One request, to its end. Live ones need a slot. */
+  async #round(live: boolean): Promise<void> {
+    const slot = live ? await takeSlot() : null
+    try {
+      if (this.#stop.signal.aborted) return
+      this.#become(live ? (slot === null ? 'polling' : 'live') : 'reading')
+      await this.#read(slot !== null)
+    } finally {
+      slot?.release()
+    }
+  }
+
+  async #read(follow: boolean): Promise<void> {
+    const query = queryString({ cursor: this.log.cursor, follow: follow ? 'true' : undefined })
+    const response = await fetch(apiUrl(this.#path + query), {
+      headers: { Accept: 'application/x-ndjson' },
+      credentials: 'same-origin',
+      cache: 'no-store',
+      signal: this.#stop.signal,
+    })
+    if (!response.ok) {
+      const body: unknown = await response.json().catch(() => null)
+      throw new ApiError(response.status, problemOf(response.status, body))
+    }
+    const reader = response.body?.getReader()
+    if (reader === undefined) return
+    const documents = new NdjsonReader<LogChunk>()
+    let sliceEnd = performance.now() + SLICE_MS
+    for (;;) {
+      const { done, value } = await reader.read()
+      if (done) return
+      for (const chunk of documents.push(value)) {
+        if (this.log.append(chunk)) continue
+        this.log.clear()
+        await reader.cancel()
+        return this.#changed()
+      }
+      this.#changed()
+      if (performance.now() < sliceEnd) continue
+      await new Promise(resolve => setTimeout(resolve))
+      sliceEnd = performance.now() + SLICE_MS
+    }
+  }
+
+  #become(state: LogState): void {
+    if (this.state === state) return
+    this.state = state
+    this.#changed()
+  }
+
+  #frame = 0
+
+  /** Tells the view, once per frame at most. Hidden tabs draw no frames: a timer does it there. */
+  #changed(): void {
+    if (this.#frame !== 0) return
+    const run = () => {
+      this.#frame = 0
+      this.version += 1
+      for (const listener of this.#listeners) listener()
+    }
+    this.#frame = document.hidden ? window.setTimeout(run, 500) : requestAnimationFrame(run)
+  }
+
+  #rest(ms: number): Promise<void> {
+    return new Promise(resolve => setTimeout(resolve, ms))
+  }
+}
+
+/** The log of a run while the component is shown. `isLive`: more output may come. */
+export function useLog(runId: string, isLive: boolean): LogSource {
+  const live = useRef(isLive)
+  useEffect(() => {
+    live.current = isLive
+  })
+  const [source, setSource] = useState(() => new LogSource(runId, () => live.current))
+  useEffect(() => {
+    const next = new LogSource(runId, () => live.current)
+    setSource(next)
+    void next.start()
+    return () => next.stop()
+  }, [runId])
+  useSyncExternalStore(source.subscribe, source.snapshot)
+  return source
+}
