@@ -68,6 +68,9 @@ async def test_a_workflow_runs_from_its_first_task_to_its_last(api: Api, worker:
     assert (run["status"], run["workflowId"]) == ("running", workflow["workflowId"])
     assert [each["status"] for each in run["tasks"]] == ["running", "waiting", "waiting"]
     assert run["tasks"][1]["waitsFor"] == 1
+    assert run["tasks"][0]["startTime"] is not None
+    assert run["tasks"][0]["endTime"] is None
+    assert run["tasks"][1]["startTime"] is None
     why = await api.get(f"/v1/runs/{run_id}/why")
     assert why["reasons"][0]["code"] == "tasks"
     assert f"task extract (run {first['runId']})" in why["reasons"][0]["text"]
@@ -78,6 +81,8 @@ async def test_a_workflow_runs_from_its_first_task_to_its_last(api: Api, worker:
     run = await ended(api, run_id)
     assert (run["status"], run["counts"]) == ("succeeded", {"succeeded": 2, "skipped": 1})
     assert run["tasks"][2]["reason"] == "none of the tasks it needs failed"
+    assert run["tasks"][0]["startTime"] < run["tasks"][0]["endTime"] < run["tasks"][1]["startTime"]
+    assert (run["tasks"][2]["startTime"], run["tasks"][2]["endTime"]) == (None, None)
     tasks = (await api.get(f"/v1/workflows/{workflow['workflowId']}/runs?origin=task"))["items"]
     assert {each["runId"] for each in tasks} == {first["runId"], second["runId"]}
     ledger = await api.get(f"/v1/jobs/{workflow['workflowId']}/ledger")

@@ -35,6 +35,8 @@ class TaskOfRun(Model, frozen=True):
     run_if: str = "all_succeeded"
     waits_for: int = 0
     run_id: str | None = None
+    start_time: datetime | None = None
+    end_time: datetime | None = None
     instances: int | None = None
     """Number of runs of a task with `forEach`."""
     instances_open: int | None = None
@@ -48,6 +50,8 @@ class InstanceOfRun(Model, frozen=True):
     status: str = ""
     reason: str = ""
     run_id: str | None = None
+    start_time: datetime | None = None
+    end_time: datetime | None = None
 
 
 class WorkflowRun(Model, frozen=True):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec import Struct
 
 from timeball.domain.errors import NotFound
@@ -15,13 +17,16 @@ from timeball.operation.find import find_job, find_run
 from timeball.ports.store.jobs import JobStatus
 from timeball.ports.store.workflows import TaskOfRun
 
+MAX_ENDED_INSTANCES_READ: Final = 500
+"""How many instances that have ended are read with their runs, so that an answer about 10,000 of them stays cheap."""
+
 
 class FoundWorkflowRun(Struct, frozen=True):
     run: Run
     tasks: tuple[TaskOfRun, ...]
     instances: tuple[TaskOfRun, ...]
-    live: dict[str, Run]
-    """The live runs of tasks."""
+    runs: dict[str, Run]
+    """The runs of tasks: of those that have not ended, and of most that have."""
 
 
 async def find_workflow(context: OperationContext, tenant: str, job_id: str) -> JobStatus:
@@ -43,9 +48,10 @@ async def find_workflow_run(context: OperationContext, tenant: str, run_id: str)
     begun = await context.store.workflow_run(run_id)
     if begun is None:
         return FoundWorkflowRun(run, tuple(map(_to_come, await _tasks(context, run))), (), {})
-    every = [*begun.tasks, *begun.instances]
-    under_way = [each.run_id for each in every if each.state is TaskState.RUNNING and each.run_id is not None]
-    return FoundWorkflowRun(run, begun.tasks, begun.instances, await context.store.runs(under_way))
+    under_way = [each for each in begun.instances if each.state is TaskState.RUNNING]
+    ended = [each for each in begun.instances if each.state is not TaskState.RUNNING][:MAX_ENDED_INSTANCES_READ]
+    read = [each.run_id for each in (*begun.tasks, *under_way, *ended) if each.run_id is not None]
+    return FoundWorkflowRun(run, begun.tasks, begun.instances, await context.store.runs(read))
 
 
 async def _tasks(context: OperationContext, run: Run) -> list[WorkflowTask]:

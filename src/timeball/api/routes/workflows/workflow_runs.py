@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from msgspec import UNSET, Struct, UnsetType
@@ -11,7 +12,9 @@ from timeball.api import views
 from timeball.api.routing import Answer, Call, Permission, Route, answer_json
 from timeball.api.views import ErrorView
 from timeball.domain import instant
+from timeball.domain.instant import Micros
 from timeball.domain.run.ledger import Origin, Verdict
+from timeball.domain.run.run import Run
 from timeball.domain.run.status import Status
 from timeball.domain.workflow.definition import RunIf
 from timeball.operation.runs.cancel import cancel_run
@@ -28,6 +31,8 @@ class InstanceView(Struct, frozen=True, rename="camel", kw_only=True):
     status: str
     reason: str
     run_id: str | None
+    start_time: str | None
+    end_time: str | None
 
 
 class TaskView(Struct, frozen=True, rename="camel", kw_only=True):
@@ -44,6 +49,10 @@ class TaskView(Struct, frozen=True, rename="camel", kw_only=True):
     waits_for: int
     """Number of needed tasks that have not ended."""
     run_id: str | None
+    start_time: str | None
+    """When the first attempt of its run started; with `forEach`, the earliest of its runs."""
+    end_time: str | None
+    """When its run ended; with `forEach`, the last of its runs."""
     instances: int | UnsetType = UNSET
     """Number of its runs, with `forEach`."""
     instances_open: int | UnsetType = UNSET
@@ -97,7 +106,10 @@ async def _answer_run(call: Call, run_id: str) -> Answer:
 
 def _run_view(found: FoundWorkflowRun) -> WorkflowRunView:
     run = found.run
-    tasks = [_task_view(each, found) for each in found.tasks]
+    parts: dict[str, list[TaskOfRun]] = {}
+    for each in found.instances:
+        parts.setdefault(each.name, []).append(each)
+    tasks = [_task_view(each, parts.get(each.name, [each]), found) for each in found.tasks]
     return WorkflowRunView(
         workflow_run_id=run.id,
         workflow_id=run.job_id,
@@ -123,13 +135,16 @@ def _run_view(found: FoundWorkflowRun) -> WorkflowRunView:
                 status=_status(each, found),
                 reason=each.reason,
                 run_id=each.run_id,
+                start_time=views.moment(_started_at([each], found)),
+                end_time=views.moment(_finished_at([each], found)),
             )
             for each in found.instances
         ],
     )
 
 
-def _task_view(task: TaskOfRun, found: FoundWorkflowRun) -> TaskView:
+def _task_view(task: TaskOfRun, parts: Sequence[TaskOfRun], found: FoundWorkflowRun) -> TaskView:
+    """`parts` are the instances of the task, or the task itself if it runs once."""
     definition = task.definition
     return TaskView(
         name=task.name,
@@ -139,6 +154,8 @@ def _task_view(task: TaskOfRun, found: FoundWorkflowRun) -> TaskView:
         run_if="all_succeeded" if definition is None else definition.run_if,
         waits_for=task.waits,
         run_id=task.run_id,
+        start_time=views.moment(_started_at(parts, found)),
+        end_time=None if task.open else views.moment(_finished_at(parts, found)),
         instances=UNSET if task.instances is None else task.instances,
         instances_open=UNSET if task.instances is None else task.open,
     )
@@ -146,8 +163,20 @@ def _task_view(task: TaskOfRun, found: FoundWorkflowRun) -> TaskView:
 
 def _status(task: TaskOfRun, found: FoundWorkflowRun) -> str:
     """Return the status of the task's run while it is live, otherwise that of the task."""
-    live = found.live.get(task.run_id or "")
+    live = found.runs.get(task.run_id or "")
     return task.state.value if live is None or live.is_terminal else live.status.value
+
+
+def _runs(parts: Sequence[TaskOfRun], found: FoundWorkflowRun) -> Iterator[Run]:
+    return (found.runs[each.run_id] for each in parts if each.run_id is not None and each.run_id in found.runs)
+
+
+def _started_at(parts: Sequence[TaskOfRun], found: FoundWorkflowRun) -> Micros | None:
+    return min((run.started_at for run in _runs(parts, found) if run.started_at is not None), default=None)
+
+
+def _finished_at(parts: Sequence[TaskOfRun], found: FoundWorkflowRun) -> Micros | None:
+    return max((run.finished_at for run in _runs(parts, found) if run.finished_at is not None), default=None)
 
 
 ROUTES: Final = (
