@@ -1,0 +1,181 @@
+/** A cron expression as what a builder can show: one of a few common shapes, or its fields. */
+
+export type Simple =
+  | { kind: 'minutes'; every: number }
+  | { kind: 'hourly'; minute: number }
+  | { kind: 'daily'; hour: number; minute: number }
+  | { kind: 'weekly'; days: number[]; hour: number; minute: number }
+  | { kind: 'monthly'; day: number; hour: number; minute: number }
+  | { kind: 'yearly'; month: number; day: number; hour: number; minute: number }
+
+export const DAY_NAMES = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday'] as const
+/** The order in which days are shown. */
+export const WEEK = [1, 2, 3, 4, 5, 6, 0] as const
+export const MONTH_NAMES = [
+  'January',
+  'February',
+  'March',
+  'April',
+  'May',
+  'June',
+  'July',
+  'August',
+  'September',
+  'October',
+  'November',
+  'December',
+] as const
+
+/** Steps that divide an hour: every other step would leave a short gap at the end of each hour. */
+export const MINUTE_STEPS = [1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30] as const
+
+export type FieldName = 'second' | 'minute' | 'hour' | 'day' | 'month' | 'weekday'
+export type Fields = { second: string | null } & Record<Exclude<FieldName, 'second'>, string>
+
+export const FIELD_HINTS: Readonly<Record<FieldName, string>> = {
+  second: '0-59',
+  minute: '0-59, */5',
+  hour: '0-23, 9-17',
+  day: '1-31, L',
+  month: '1-12, JAN',
+  weekday: '0-6, MON-FRI',
+}
+
+const NICKNAMES: Readonly<Record<string, string>> = {
+  '@yearly': '0 0 1 1 *',
+  '@annually': '0 0 1 1 *',
+  '@monthly': '0 0 1 * *',
+  '@weekly': '0 0 * * 0',
+  '@daily': '0 0 * * *',
+  '@midnight': '0 0 * * *',
+  '@hourly': '0 * * * *',
+}
+
+/** The fields of an expression with 5 fields, or 6 with seconds first; null for anything else. */
+export function fieldsOf(expression: string): Fields | null {
+  const text = expression.trim()
+  const parts = (NICKNAMES[text.toLowerCase()] ?? text).split(/\s+/)
+  const [first, ...rest] = parts
+  if (first === undefined || (parts.length !== 5 && parts.length !== 6)) return null
+  const [minute, hour, day, month, weekday] = parts.length === 6 ? rest : parts
+  if (
+    minute === undefined ||
+    hour === undefined ||
+    day === undefined ||
+    month === undefined ||
+    weekday === undefined ||
+    minute === ''
+  )
+    return null
+  return { second: parts.length === 6 ? first : null, minute, hour, day, month, weekday }
+}
+
+export function expressionOf(fields: Fields): string {
+  const { second, minute, hour, day, month, weekday } = fields
+  const words = [minute, hour, day, month, weekday].map(word => word.replaceAll(/\s+/g, '') || '*')
+  if (second !== null) words.unshift(second.replaceAll(/\s+/g, '') || '0')
+  return words.join(' ')
+}
+
+function number(text: string, least: number, most: number): number | null {
+  if (!/^\d{1,2}$/.test(text)) return null
+  const value = Number(text)
+  return value >= least && value <= most ? value : null
+}
+
+const DAY_WORDS = ['SUN', 'MON', 'TUE', 'WED', 'THU', 'FRI', 'SAT']
+
+function dayNumber(text: string): number | null {
+  const word = DAY_WORDS.indexOf(text.toUpperCase())
+  if (word >= 0) return word
+  const value = number(text, 0, 7)
+  return value === null ? null : value % 7
+}
+
+/** `1-5,0` as the days 1 to 5 and 0. */
+function daysOf(text: string): number[] | null {
+  const days = new Set<number>()
+  for (const part of text.split(',')) {
+    const [from, to, ...more] = part.split('-')
+    const first = dayNumber(from ?? '')
+    const last = to === undefined ? first : dayNumber(to)
+    if (first === null || last === null || more.length > 0) return null
+    const end = last < first ? last + 7 : last
+    for (let day = first; day <= end; day++) days.add(day % 7)
+  }
+  return WEEK.filter(day => days.has(day))
+}
+
+/** The common shape of an expression, or null: then the builder shows its fields. */
+export function simpleOf(expression: string): Simple | null {
+  const fields = fieldsOf(expression)
+  if (fields === null || (fields.second !== null && fields.second !== '0')) return null
+  const { minute, hour, day, month, weekday } = fields
+  const dayFree = day === '*' || day === '?'
+  const weekdayFree = weekday === '*' || weekday === '?'
+  if (hour === '*' && dayFree && month === '*' && weekdayFree) {
+    const step = minute === '*' ? 1 : Number(/^(?:\*|0)\/(\d{1,2})$/.exec(minute)?.[1] ?? Number.NaN)
+    if ((MINUTE_STEPS as readonly number[]).includes(step)) return { kind: 'minutes', every: step }
+    const at = number(minute, 0, 59)
+    return at === null ? null : { kind: 'hourly', minute: at }
+  }
+  const atMinute = number(minute, 0, 59)
+  const atHour = number(hour, 0, 23)
+  if (atMinute === null || atHour === null) return null
+  const time = { hour: atHour, minute: atMinute }
+  if (dayFree && month === '*' && weekdayFree) return { kind: 'daily', ...time }
+  if (dayFree && month === '*') {
+    const days = daysOf(weekday)
+    return days === null ? null : days.length === 7 ? { kind: 'daily', ...time } : { kind: 'weekly', days, ...time }
+  }
+  const atDay = number(day, 1, 31)
+  if (atDay === null || !weekdayFree) return null
+  if (month === '*') return { kind: 'monthly', day: atDay, ...time }
+  const atMonth = number(month, 1, 12)
+  return atMonth === null ? null : { kind: 'yearly', month: atMonth, day: atDay, ...time }
+}
+
+export function simpleExpression(simple: Simple): string {
+  switch (simple.kind) {
+    case 'minutes':
+      return simple.every === 1 ? '* * * * *' : `*/${simple.every} * * * *`
+    case 'hourly':
+      return `${simple.minute} * * * *`
+    case 'daily':
+      return `${simple.minute} ${simple.hour} * * *`
+    case 'weekly':
+      return `${simple.minute} ${simple.hour} * * ${weekText(simple.days)}`
+    case 'monthly':
+      return `${simple.minute} ${simple.hour} ${simple.day} * *`
+    case 'yearly':
+      return `${simple.minute} ${simple.hour} ${simple.day} ${simple.month} *`
+  }
+}
+
+function weekText(days: readonly number[]): string {
+  const chosen = WEEK.filter(day => days.includes(day))
+  if (chosen.length === 0) return '*'
+  if (chosen.join() === '1,2,3,4,5') return '1-5'
+  return chosen.join(',')
+}
+
+/** Another shape with as much of the old one as fits: the time of day stays. */
+export function asKind(before: Simple | null, kind: Simple['kind']): Simple {
+  const minute = before !== null && 'minute' in before ? before.minute : 0
+  const hour = before !== null && 'hour' in before ? before.hour : 9
+  const day = before !== null && 'day' in before ? before.day : 1
+  switch (kind) {
+    case 'minutes':
+      return { kind, every: before?.kind === 'minutes' ? before.every : 15 }
+    case 'hourly':
+      return { kind, minute }
+    case 'daily':
+      return { kind, hour, minute }
+    case 'weekly':
+      return { kind, days: before?.kind === 'weekly' ? before.days : [1, 2, 3, 4, 5], hour, minute }
+    case 'monthly':
+      return { kind, day, hour, minute }
+    case 'yearly':
+      return { kind, month: before?.kind === 'yearly' ? before.month : 1, day, hour, minute }
+  }
+}
