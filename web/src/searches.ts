@@ -9,11 +9,11 @@ export function openSearch(raw: Record<string, unknown>): OpenSearch {
   return raw as OpenSearch
 }
 
-export type JobEditorSearch = { clone?: string | undefined; template?: string | undefined }
+export type JobEditorSearch = { from?: string | undefined; clone?: string | undefined; template?: string | undefined }
 
-/** `clone`: the id of a job whose definition the form begins with. */
+/** `from` (or `clone`): the id of a job whose definition the form begins with. */
 export function jobEditorSearch(raw: Record<string, unknown>): JobEditorSearch {
-  return compact({ clone: text(raw, 'clone'), template: text(raw, 'template') })
+  return compact({ from: text(raw, 'from'), clone: text(raw, 'clone'), template: text(raw, 'template') })
 }
 
 export type SignInSearch = { next?: string | undefined }

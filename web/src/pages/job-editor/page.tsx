@@ -1,5 +1,54 @@
-import { Placeholder } from '../placeholder'
+import { useQuery } from '@tanstack/react-query'
+import { useParams, useSearch } from '@tanstack/react-router'
+import { api } from '@/api/client'
+import { keys } from '@/api/keys'
+import type { Job } from '@/api/types'
+import { Loaded, Skeleton } from '@/components/notices'
+import { PageHead } from '@/layout/page'
+import { zoneName } from '@/lib/time'
+import { EditorPage } from './editor-page'
+import { cloneOf, documentOf, type JobDocument, NEW_JOB } from './model/document'
 
+/** A new job, a change of one, or a new one that begins as a copy of another (`?from=j_…`). */
 export function Page() {
-  return <Placeholder title="New job" icon="plus" />
+  const { jobId } = useParams({ strict: false })
+  const search: { from?: string; clone?: string } = useSearch({ strict: false })
+  const source = search.from ?? search.clone
+  if (jobId !== undefined) return <Existing key={jobId} jobId={jobId} mode="edit" />
+  if (source !== undefined) return <Existing key={source} jobId={source} mode="clone" />
+  return <EditorPage key="new" initial={newJob()} />
+}
+
+function newJob(): JobDocument {
+  return { ...NEW_JOB, schedule: { type: 'cron', expression: '0 9 * * 1-5', timezone: zoneName('local') } }
+}
+
+function Existing({ jobId, mode }: { jobId: string; mode: 'edit' | 'clone' }) {
+  const job = useQuery({
+    queryKey: keys.job(jobId, 'definition'),
+    queryFn: ({ signal }): Promise<Job> => api.get('/v1/jobs/{jobId}', { path: { jobId }, signal }),
+  })
+  return (
+    <Loaded query={job} skeleton={<Waiting title={mode === 'edit' ? 'Edit job' : 'New job'} />}>
+      {found =>
+        mode === 'edit' ? (
+          <EditorPage initial={documentOf(found)} saved={found} />
+        ) : (
+          <EditorPage initial={cloneOf(documentOf(found))} clonedFrom={found.name || found.jobId} />
+        )
+      }
+    </Loaded>
+  )
+}
+
+function Waiting({ title }: { title: string }) {
+  return (
+    <>
+      <PageHead title={title} name={title} />
+      <div className="grid gap-4 px-4 lg:px-6 xl:grid-cols-2">
+        <Skeleton className="h-96 w-full" />
+        <Skeleton className="h-96 w-full" />
+      </div>
+    </>
+  )
 }

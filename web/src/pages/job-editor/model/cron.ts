@@ -106,30 +106,35 @@ function daysOf(text: string): number[] | null {
   return WEEK.filter(day => days.has(day))
 }
 
+function isFree(field: string): boolean {
+  return field === '*' || field === '?'
+}
+
 /** The common shape of an expression, or null: then the builder shows its fields. */
 export function simpleOf(expression: string): Simple | null {
   const fields = fieldsOf(expression)
   if (fields === null || (fields.second !== null && fields.second !== '0')) return null
-  const { minute, hour, day, month, weekday } = fields
-  const dayFree = day === '*' || day === '?'
-  const weekdayFree = weekday === '*' || weekday === '?'
-  if (hour === '*' && dayFree && month === '*' && weekdayFree) {
-    const step = minute === '*' ? 1 : Number(/^(?:\*|0)\/(\d{1,2})$/.exec(minute)?.[1] ?? Number.NaN)
-    if ((MINUTE_STEPS as readonly number[]).includes(step)) return { kind: 'minutes', every: step }
-    const at = number(minute, 0, 59)
-    return at === null ? null : { kind: 'hourly', minute: at }
-  }
-  const atMinute = number(minute, 0, 59)
-  const atHour = number(hour, 0, 23)
-  if (atMinute === null || atHour === null) return null
-  const time = { hour: atHour, minute: atMinute }
-  if (dayFree && month === '*' && weekdayFree) return { kind: 'daily', ...time }
-  if (dayFree && month === '*') {
-    const days = daysOf(weekday)
+  if (fields.hour === '*') return withinHour(fields)
+  const minute = number(fields.minute, 0, 59)
+  const hour = number(fields.hour, 0, 23)
+  return minute === null || hour === null ? null : onDays(fields, { hour, minute })
+}
+
+function withinHour({ minute, day, month, weekday }: Fields): Simple | null {
+  if (!isFree(day) || month !== '*' || !isFree(weekday)) return null
+  const step = minute === '*' ? 1 : Number(/^(?:\*|0)\/(\d{1,2})$/.exec(minute)?.[1] ?? Number.NaN)
+  if ((MINUTE_STEPS as readonly number[]).includes(step)) return { kind: 'minutes', every: step }
+  const at = number(minute, 0, 59)
+  return at === null ? null : { kind: 'hourly', minute: at }
+}
+
+function onDays({ day, month, weekday }: Fields, time: { hour: number; minute: number }): Simple | null {
+  if (isFree(day) && month === '*') {
+    const days = isFree(weekday) ? [...WEEK] : daysOf(weekday)
     return days === null ? null : days.length === 7 ? { kind: 'daily', ...time } : { kind: 'weekly', days, ...time }
   }
   const atDay = number(day, 1, 31)
-  if (atDay === null || !weekdayFree) return null
+  if (atDay === null || !isFree(weekday)) return null
   if (month === '*') return { kind: 'monthly', day: atDay, ...time }
   const atMonth = number(month, 1, 12)
   return atMonth === null ? null : { kind: 'yearly', month: atMonth, day: atDay, ...time }

@@ -75,9 +75,7 @@ export function same(a: unknown, b: unknown): boolean {
   if (Array.isArray(a) && Array.isArray(b)) return a.length === b.length && a.every((item, at) => same(item, b[at]))
   if (!isRecord(a) || !isRecord(b)) return false
   const names = Object.keys(a)
-  return (
-    names.length === Object.keys(b).length && names.every(name => Object.hasOwn(b, name) && same(a[name], b[name]))
-  )
+  return names.length === Object.keys(b).length && names.every(name => Object.hasOwn(b, name) && same(a[name], b[name]))
 }
 
 function steps(pointer: string): string[] {
@@ -155,10 +153,10 @@ export function documentOf(job: object): JobDocument {
     name => given[name] !== undefined && given[name] !== null && !same(given[name], DEFAULTS[name]),
   )
   const document: Record<string, unknown> = Object.fromEntries(kept.map(name => [name, given[name]]))
-  const schedule = document['schedule']
+  const schedule = document.schedule
   if (isRecord(schedule)) {
     const { dstGap, dstOverlap, ...rest } = schedule
-    document['schedule'] = {
+    document.schedule = {
       ...rest,
       ...(dstGap === undefined || dstGap === 'run' ? {} : { dstGap }),
       ...(dstOverlap === undefined || dstOverlap === 'first' ? {} : { dstOverlap }),
@@ -169,7 +167,7 @@ export function documentOf(job: object): JobDocument {
 
 /** A new job with the definition of another one. */
 export function cloneOf(document: JobDocument): JobDocument {
-  const name = typeof document['name'] === 'string' ? document['name'] : ''
+  const name = typeof document.name === 'string' ? document.name : ''
   return { ...document, name: name === '' ? '' : `${name}-copy` }
 }
 
@@ -184,9 +182,9 @@ export function changeOf(before: JobDocument, after: JobDocument): Record<string
     if (same(before[name], value)) continue
     if (value === undefined) {
       // One of the two says what runs: to name the other one is enough.
-      if ((name === 'task' || name === 'taskId') && (after['task'] ?? after['taskId']) !== undefined) continue
+      if ((name === 'task' || name === 'taskId') && (after.task ?? after.taskId) !== undefined) continue
       change[name] = null
-    } else if (name === 'retry' && isRecord(value)) change[name] = { ...retryDefaults(before['retry'], value), ...value }
+    } else if (name === 'retry' && isRecord(value)) change[name] = { ...retryDefaults(before.retry, value), ...value }
     else change[name] = value
   }
   return change
@@ -194,7 +192,7 @@ export function changeOf(before: JobDocument, after: JobDocument): Record<string
 
 function retryDefaults(before: unknown, after: Record<string, unknown>): Record<string, unknown> {
   if (!isRecord(before)) return {}
-  const defaults = { ...(DEFAULTS['retry'] as object), nonRetryable: {} } as Record<string, unknown>
+  const defaults = { ...(DEFAULTS.retry as object), nonRetryable: {} } as Record<string, unknown>
   const gone = Object.keys(before).filter(name => after[name] === undefined && Object.hasOwn(defaults, name))
   return Object.fromEntries(gone.map(name => [name, defaults[name]]))
 }
@@ -218,7 +216,7 @@ const TEST_FIELDS = [
 /** A job that runs once, at once, what this one would run. It does not touch the schedule of the job. */
 export function testJobOf(document: JobDocument): JobDocument {
   const kept = TEST_FIELDS.filter(name => document[name] !== undefined).map(name => [name, document[name]])
-  const name = typeof document['name'] === 'string' && document['name'] !== '' ? document['name'] : 'job'
+  const name = typeof document.name === 'string' && document.name !== '' ? document.name : 'job'
   return {
     name: `${name.slice(0, 180)} (test)`,
     ...Object.fromEntries(kept),

@@ -8,6 +8,7 @@ export function parseDuration(value: unknown): number | null {
   if (/^\d{1,12}$/.test(text)) return Number(text) * 1000
   if (!/^(?:\d{1,12}(?:ms|d|h|m|s))+$/.test(text)) return null
   let total = 0
-  for (const [, count, unit] of text.matchAll(/(\d{1,12})(ms|d|h|m|s)/g)) total += Number(count) * (UNITS[unit ?? ''] ?? 0)
+  for (const [, count, unit] of text.matchAll(/(\d{1,12})(ms|d|h|m|s)/g))
+    total += Number(count) * (UNITS[unit ?? ''] ?? 0)
   return total
 }

@@ -46,7 +46,7 @@ describe('document', () => {
     const document = { name: 'a', unknown: [1], task: { kind: 'shell', command: 'x', env: { A: '1' } } }
     const changed = withValue(document, '/task/command', 'y')
     expect(changed).toEqual({ name: 'a', unknown: [1], task: { kind: 'shell', command: 'y', env: { A: '1' } } })
-    expect(Object.keys(changed['task'] as object)).toEqual(['kind', 'command', 'env'])
+    expect(Object.keys(changed.task as object)).toEqual(['kind', 'command', 'env'])
     expect(document.task.command).toBe('x')
   })
 
@@ -79,8 +79,10 @@ describe('document', () => {
   })
 
   test('a clone has another name, a test runs once', () => {
-    expect(cloneOf({ name: 'etl' })['name']).toBe('etl-copy')
-    expect(testJobOf({ name: 'etl', task: { kind: 'python', function: 'f' }, schedule: { type: 'cron' }, maxRuns: 3 })).toEqual({
+    expect(cloneOf({ name: 'etl' }).name).toBe('etl-copy')
+    expect(
+      testJobOf({ name: 'etl', task: { kind: 'python', function: 'f' }, schedule: { type: 'cron' }, maxRuns: 3 }),
+    ).toEqual({
       name: 'etl (test)',
       task: { kind: 'python', function: 'f' },
       schedule: { type: 'immediate' },
@@ -121,7 +123,15 @@ describe('pointers', () => {
 describe('retry', () => {
   test('durations are read as the API reads them', () => {
     expect(['90s', '1h30m', '500ms', '7', 7, '1.5s', '', 'x', -1].map(parseDuration)).toEqual([
-      90_000, 5_400_000, 500, 7000, 7000, null, null, null, null,
+      90_000,
+      5_400_000,
+      500,
+      7000,
+      7000,
+      null,
+      null,
+      null,
+      null,
     ])
   })
 
@@ -168,10 +178,17 @@ describe('cron', () => {
     expect(simpleOf('0 9 * * 7')).toEqual({ kind: 'weekly', days: [0], hour: 9, minute: 0 })
   })
 
-  test.each(['*/7 * * * *', '0 9 L * *', 'H 2 * * *', '0 9 1 * 1', '1,2 9 * * *', '0 99 * * *', 'x', '', '30 0 9 * * *'])(
-    '%s has fields only',
-    expression => expect(simpleOf(expression)).toBeNull(),
-  )
+  test.each([
+    '*/7 * * * *',
+    '0 9 L * *',
+    'H 2 * * *',
+    '0 9 1 * 1',
+    '1,2 9 * * *',
+    '0 99 * * *',
+    'x',
+    '',
+    '30 0 9 * * *',
+  ])('%s has fields only', expression => expect(simpleOf(expression)).toBeNull())
 
   test('keeps seconds in the fields', () => {
     const fields = fieldsOf('30 0 9 * * MON')
@@ -181,7 +198,12 @@ describe('cron', () => {
   })
 
   test('keeps the time of day when the shape changes', () => {
-    expect(asKind({ kind: 'daily', hour: 2, minute: 30 }, 'monthly')).toEqual({ kind: 'monthly', day: 1, hour: 2, minute: 30 })
+    expect(asKind({ kind: 'daily', hour: 2, minute: 30 }, 'monthly')).toEqual({
+      kind: 'monthly',
+      day: 1,
+      hour: 2,
+      minute: 30,
+    })
     expect(asKind(null, 'minutes')).toEqual({ kind: 'minutes', every: 15 })
   })
 })

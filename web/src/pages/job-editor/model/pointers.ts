@@ -83,7 +83,5 @@ export function errorAt(errors: readonly PointedError[], pointer: string): strin
 
 /** Errors that no field of the form shows. */
 export function unclaimed(errors: readonly PointedError[], fields: readonly string[]): PointedError[] {
-  return errors.filter(
-    error => !fields.some(field => error.pointer === field || error.pointer.startsWith(`${field}/`)),
-  )
+  return errors.filter(error => !fields.some(field => error.pointer === field || error.pointer.startsWith(`${field}/`)))
 }

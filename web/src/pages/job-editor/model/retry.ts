@@ -26,13 +26,13 @@ export const MAX_RETRIES = 100
 
 export function rulesOf(retry: unknown): RetryRules {
   const given = (typeof retry === 'object' && retry !== null ? retry : {}) as Record<string, unknown>
-  const max = given['maxRetries']
-  const backoff = given['backoff']
+  const max = given.maxRetries
+  const backoff = given.backoff
   return {
     maxRetries: typeof max === 'number' && Number.isInteger(max) ? Math.min(MAX_RETRIES, Math.max(0, max)) : 3,
     backoff: typeof backoff === 'string' || Array.isArray(backoff) ? backoff : 'exponential',
-    base: given['base'] ?? '5s',
-    cap: given['cap'] ?? '1h',
+    base: given.base ?? '5s',
+    cap: given.cap ?? '1h',
   }
 }
 
