@@ -21,6 +21,8 @@ import {
 
 const AT = '/schedule/expression'
 
+const MINUTES = Array.from({ length: 60 }, (_, value) => ({ value, label: String(value).padStart(2, '0') }))
+
 const SHAPES: readonly { value: Simple['kind']; label: string }[] = [
   { value: 'minutes', label: 'Minutes' },
   { value: 'hourly', label: 'Hour' },
@@ -89,7 +91,7 @@ function ShapeForm({ simple, onChange }: { simple: Simple; onChange: (next: Simp
       <Pick
         label="At minute"
         value={simple.minute}
-        options={Array.from({ length: 60 }, (_, value) => ({ value, label: String(value).padStart(2, '0') }))}
+        options={MINUTES}
         onChange={minute => onChange({ kind: 'hourly', minute })}
       />
     )
@@ -112,20 +114,18 @@ function ShapeForm({ simple, onChange }: { simple: Simple; onChange: (next: Simp
           onChange={day => onChange({ ...simple, day })}
         />
       )}
-      <Field label="Time">
-        {control => (
-          <Input
-            {...control}
-            type="time"
-            value={`${String(simple.hour).padStart(2, '0')}:${String(simple.minute).padStart(2, '0')}`}
-            onChange={event => {
-              const [hour, minute] = event.target.value.split(':').map(Number)
-              if (hour !== undefined && minute !== undefined) onChange({ ...simple, hour, minute })
-            }}
-            className="w-28"
-          />
-        )}
-      </Field>
+      <Pick
+        label="Hour"
+        value={simple.hour}
+        options={Array.from({ length: 24 }, (_, value) => ({ value, label: String(value).padStart(2, '0') }))}
+        onChange={hour => onChange({ ...simple, hour })}
+      />
+      <Pick
+        label="Minute"
+        value={simple.minute}
+        options={MINUTES}
+        onChange={minute => onChange({ ...simple, minute })}
+      />
     </div>
   )
 }

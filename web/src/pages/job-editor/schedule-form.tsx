@@ -82,8 +82,9 @@ export function ScheduleForm({ editor }: { editor: Editor }) {
 
 function ZoneForm({ editor }: { editor: Editor }) {
   return (
-    <div className="grid gap-4 sm:grid-cols-3">
+    <div className="grid gap-4 sm:grid-cols-2">
       <TextValue
+        className="sm:col-span-2"
         editor={editor}
         at="/schedule/timezone"
         label="Time zone"

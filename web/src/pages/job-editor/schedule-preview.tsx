@@ -76,9 +76,9 @@ export function SchedulePreview({ editor }: { editor: Editor }) {
   const answer = preview.data
   return (
     <div className={cx('grid gap-3', preview.isPlaceholderData && 'opacity-60')}>
-      <p role="status" className="min-h-6 font-medium">
+      <div role="status" className="min-h-6 font-medium">
         {answer === undefined ? <Skeleton className="h-5 w-64" /> : answer.description}
-      </p>
+      </div>
       {answer?.warnings.map(warning => (
         <p key={warning} className="flex items-start gap-2 rounded-md bg-late-soft px-3 py-2 text-sm">
           <Icon name="warning" className="mt-0.5 shrink-0 text-late" />

@@ -162,6 +162,11 @@ export function documentOf(job: object): JobDocument {
       ...(dstOverlap === undefined || dstOverlap === 'first' ? {} : { dstOverlap }),
     }
   }
+  const retry = document.retry
+  if (isRecord(retry)) {
+    const defaults = DEFAULTS.retry as Record<string, unknown>
+    document.retry = Object.fromEntries(Object.entries(retry).filter(([name, value]) => !same(value, defaults[name])))
+  }
   return document
 }
 
