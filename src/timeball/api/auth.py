@@ -17,7 +17,7 @@ from timeball.ports.store.registry import Key, KeyStore, Role
 
 MAX_KEY_LENGTH: Final = 4_096
 _NOBODY: Final[tuple[Micros, Key | None]] = (0, None)
-"""The cache entry of an unknown key; it has always expired."""
+"""Stands for a key that is not in the cache of known keys: an entry that has expired, so that the key is looked up."""
 
 GRANTS: Final[dict[Role, frozenset[Permission]]] = {
     "admin": frozenset(Permission),

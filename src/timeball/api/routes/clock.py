@@ -53,7 +53,7 @@ ROUTES: Final = (
         path="/v1/clock",
         permission=Permission.ADMIN,
         summary="Show the store's time",
-        description="For an embedded store also whether planning is held, because the wall clock stepped ahead.",
+        description="An embedded store also reports whether planning is held because the wall clock stepped ahead.",
         handle=show,
         answer=ClockView,
     ),

@@ -1,4 +1,5 @@
-"""What needs attention: facts that the store finds, and the sentences that follow from them."""
+"""The attention list of the overview: the facts that the store reads, and the entries with messages that are built from
+them."""
 
 from __future__ import annotations
 
@@ -15,27 +16,27 @@ from timeball.domain.run.ledger import TOLERANCE
 from timeball.domain.text.english import about, counted
 
 MAX_PER_KIND: Final = 5
-"""Of each kind, so many are told one by one."""
+"""Maximum number of entries of each kind in the attention list."""
 MIN_FAILURES: Final = 2
-"""Runs of a job that gave up one after the other, before the job counts as failing."""
+"""Number of newest runs of a job that must have failed in sequence before the job counts as failing."""
 
 
 class AttentionKind(StrEnum):
     DEAD = "dead"
-    """Runs that used up their retries."""
+    """Dead letters of one job: runs that used up their retries."""
     FAILING = "failing"
-    """A job whose last runs all gave up."""
+    """A job whose newest finished runs, at least `MIN_FAILURES`, all ended as failed or dead."""
     UNPLACEABLE = "unplaceable"
-    """Runs that no worker can take."""
+    """Due runs whose placement requirements no worker meets, even if it were idle."""
     LATE = "late"
-    """Runs that should have started."""
+    """Due runs that have not started within the tolerance of the ledger, although a worker could execute them."""
     WORKER_LOST = "workerLost"
-    """A worker whose lease lapsed."""
+    """A worker whose lease lapsed without a goodbye."""
     PAUSED = "paused"
 
 
 class Trouble(Struct, frozen=True, kw_only=True):
-    """Runs of one job that have the same trouble."""
+    """Runs of one job with the same problem, such as dead letters or runs without a worker."""
 
     job_id: str
     job_name: str
@@ -68,7 +69,7 @@ class AttentionFacts(Struct, frozen=True, kw_only=True):
     dead: Sequence[Trouble] = ()
     failing: Sequence[Trouble] = ()
     waiting: Sequence[Trouble] = ()
-    """Runs that are due and that no worker has."""
+    """Runs that are due and that no worker has claimed, by job and placement profile."""
     lost: Sequence[LostWorker] = ()
     paused: Sequence[PausedJob] = ()
     workers: Sequence[WorkerOffer] = ()
@@ -85,7 +86,7 @@ class Attention(Struct, frozen=True, kw_only=True):
 
 
 def attention(facts: AttentionFacts) -> list[Attention]:
-    """The most urgent first."""
+    """Return the attention list, most urgent kind first."""
     return [*_dead(facts), *_failing(facts), *_waiting(facts), *_lost(facts), *_paused(facts)]
 
 

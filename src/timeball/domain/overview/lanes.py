@@ -1,4 +1,4 @@
-"""The lanes of the timeline: which jobs get one, and how the runs in it are shown."""
+"""The lanes of the timeline: selects the jobs or tags that get a lane, and decides how the runs in a lane are shown."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from timeball.domain.run.ledger import Origin, Verdict
 from timeball.domain.run.status import GAVE_UP, TERMINAL, Status
 
 MAX_JOB_LANES: Final = 60
-"""Of more active jobs than this, the lanes are tags, unless jobs are asked for."""
+"""With more active jobs than this, the timeline has one lane per tag, unless the request asks for jobs."""
 UNTAGGED: Final = ""
 """The lane of jobs without a tag."""
 
 
 class LaneVerdict(StrEnum):
-    """How a run is shown: what became of its fire, or of itself."""
+    """How the timeline shows a run: by the verdict on its fire, or by its status if it failed or is alive."""
 
     ON_TIME = "on_time"
     LATE = "late"
-    """It started late, or was caught up."""
+    """The run started late, or the catch-up rule created it."""
     FAILED = "failed"
-    """It gave up, whenever it started."""
+    """The run ended as failed or dead, no matter how late it started."""
     SKIPPED = "skipped"
     MISSED = "missed"
     CANCELLED = "cancelled"
     RUNNING = "running"
     WAITING = "waiting"
-    """It is due and has not started, or waits for another attempt."""
+    """The run has not started, or waits for its next attempt."""
 
 
 _SHOWN: Final = {
@@ -55,7 +55,7 @@ def shown(status: Status, verdict: Verdict) -> LaneVerdict:
 
 
 class LaneRun(Struct, frozen=True, kw_only=True):
-    """A run, or a span of fires, as the timeline needs it."""
+    """The columns of a run, or of a ledger row of several fires, that the timeline shows."""
 
     id: str
     job_id: str
@@ -75,11 +75,11 @@ class LaneRun(Struct, frozen=True, kw_only=True):
 
 
 class LaneCounts(Struct):
-    """How the runs of a stretch of time are shown."""
+    """Number of runs in one part of the range, by the way they are shown."""
 
     counts: dict[LaneVerdict, int]
     capped: bool = False
-    """There are more than were counted."""
+    """True if counting stopped at a maximum, so that there may be more runs."""
 
     def add(self, other: LaneCounts) -> None:
         for what, times in other.counts.items():
@@ -94,13 +94,13 @@ class LaneJob(Struct, frozen=True, kw_only=True):
     name: str
     state: JobState
     next_fire_at: Micros | None
-    """Of the schedule, or of a run that waits for it."""
+    """The next fire of the schedule, or the fire time of a run that was created ahead of it."""
     last_at: Micros | None
-    """The newest fire that is known of it in the range; of a live run, the present."""
+    """The newest known fire of the job in the range; the current time if the job has a live run."""
     size: int
-    """Of its spec."""
+    """Size of the spec in bytes."""
     goes_on: bool = True
-    """It has a live run, will fire, or follows another job."""
+    """True if the job has a live run, will fire, or follows another job."""
     tags: tuple[str, ...] = ()
 
     @property
@@ -117,11 +117,12 @@ class LaneJob(Struct, frozen=True, kw_only=True):
 
 
 class Sample(Struct, frozen=True):
-    """Runs of a tenant in a range: of each stretch of time some, so that frequent jobs do not hide the others."""
+    """A sample of the runs of a tenant in a range. The range is divided into parts, and the number of runs per part is
+    limited, so that frequent jobs do not hide the others."""
 
     runs: list[LaneRun]
     full: frozenset[int]
-    """The stretches, by their places, of which there are more."""
+    """Indexes of the parts that have more runs than the sample contains."""
 
 
 def with_fire(job: LaneJob, at: Micros | None) -> LaneJob:
@@ -132,7 +133,7 @@ def with_fire(job: LaneJob, at: Micros | None) -> LaneJob:
 
 
 def active(jobs: Iterable[LaneJob], now: Micros, until: Micros) -> list[LaneJob]:
-    """The jobs with fires in the range, the one whose fire is nearest to the present first."""
+    """Return the jobs with fires in the range, sorted by the distance of their nearest fire from `now`."""
 
     def distance(job: LaneJob) -> Micros:
         coming = until - now if job.next_fire_at is None else max(0, job.next_fire_at - now)
@@ -148,7 +149,8 @@ def active(jobs: Iterable[LaneJob], now: Micros, until: Micros) -> list[LaneJob]
 
 
 def tags_of(jobs: Iterable[LaneJob]) -> dict[str, list[LaneJob]]:
-    """The jobs of each tag, the tag of the nearest fire first. A job with several tags is in several lanes."""
+    """Return the jobs of each tag, in the order of the first job of each tag. A job with several tags is in several
+    lanes."""
     found: dict[str, list[LaneJob]] = {}
     for job in jobs:
         for tag in job.tags or (UNTAGGED,):
@@ -157,12 +159,13 @@ def tags_of(jobs: Iterable[LaneJob]) -> dict[str, list[LaneJob]]:
 
 
 def edges(since: Micros, until: Micros, parts: int) -> list[Micros]:
-    """The ends of that many stretches of a range."""
+    """Divide a range into `parts` parts of equal length. Return their boundaries, including both ends of the range."""
     return [since + (until - since) * at // parts for at in range(parts + 1)]
 
 
 def counted(runs: Iterable[LaneRun], ends: Sequence[Micros]) -> list[LaneCounts]:
-    """Count runs by the stretch that their fire is in; a span that began before is in the first."""
+    """Count runs by the part of the range that contains their fire. `ends` has the boundaries of the parts. A fire
+    before the range counts in the first part."""
     found = [LaneCounts({}) for _ in ends[1:]]
     length = ends[-1] - ends[0]
     for run in runs:

@@ -1,7 +1,9 @@
-"""How runs ended in a stretch of time, in a few numbers that can be added up: counts, and a histogram of lateness.
+"""Statistics of the runs that ended in an interval of time: counts by status, and a histogram of lateness. The
+statistics of several intervals can be added up.
 
 A bucket of the histogram is 19 % wider than the one before (four to an octave), so that a percentile is off by at most
-9 %. A minute of a busy server fills about ten of them, and a day is added up in milliseconds.
+9 %. The runs of a minute on a busy server fill about ten buckets, and the intervals of a day are added up within
+milliseconds.
 """
 
 from __future__ import annotations
@@ -19,21 +21,21 @@ from timeball.domain.run.status import RAN, SUCCESSFUL, Status
 FINE_WIDTH: Final = 10 * SECOND
 COARSE_WIDTH: Final = MINUTE
 WIDTHS: Final = (FINE_WIDTH, COARSE_WIDTH)
-"""The lengths of the stretches that are stored."""
+"""The lengths of the intervals for which the store keeps statistics, in microseconds."""
 WIDTH_LIFE: Final = {FINE_WIDTH: 2 * HOUR, COARSE_WIDTH: DAY + HOUR}
-"""For how long stretches of each length are kept."""
+"""How long the store keeps the statistics of an interval, by the length of the interval."""
 MISSED: Final = Verdict.MISSED.value
-"""Counts fires that nothing was there to run; as a status they are skipped."""
+"""The key in `RunTally.ends` for fires with the verdict `missed`. Their status is `skipped`."""
 BUCKETS_PER_OCTAVE: Final = 4
 MAX_BUCKET: Final = 1 + BUCKETS_PER_OCTAVE * 37
-"""The last bucket: more than four years."""
+"""The number of the last bucket, for a lateness of more than four years."""
 
 
 class RunTally(Struct, omit_defaults=True):
     ends: dict[str, int] = {}
-    """Runs by their terminal status; and fires that never became a run, as `skipped` or `missed`."""
+    """Number of runs by terminal status. Fires that never became a run count as `skipped` or `missed`."""
     late: dict[int, int] = {}
-    """Runs that started, by the bucket of their lateness."""
+    """Number of ended runs that had started, by the bucket of their lateness."""
 
     def count(self, what: str, times: int = 1) -> None:
         self.ends[what] = self.ends.get(what, 0) + times
@@ -61,12 +63,12 @@ class RunTally(Struct, omit_defaults=True):
 
 
 def ended_as(status: str, verdict: str) -> str:
-    """What an end counts as."""
+    """Return the key in `RunTally.ends` under which a history row with this status and verdict is counted."""
     return MISSED if verdict == MISSED else status
 
 
 def lateness(origin: str, due: Micros, started_at: Micros | None) -> Micros | None:
-    """How late a run started; None: it did not start, or is a fire of the past that a backfill repeats."""
+    """Return how late a run started; None if it did not start, or if a backfill created it."""
     return None if started_at is None or origin == Origin.BACKFILL else max(0, started_at - due)
 
 
@@ -77,7 +79,7 @@ def bucket_of(late: Micros) -> int:
 
 
 def milliseconds(bucket: int) -> float:
-    """The lateness that stands for a bucket: its geometric mean."""
+    """Return the lateness that represents a bucket, in milliseconds: the geometric mean of its bounds."""
     return 0.5 if bucket == 0 else round(2 ** ((bucket - 0.5) / BUCKETS_PER_OCTAVE), 2)
 
 

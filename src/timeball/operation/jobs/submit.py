@@ -71,7 +71,7 @@ class _Around(Struct, frozen=True):
 
 _NOTHING: Final = _Around()
 QUICK: Final = frozenset({Immediate, Date})
-"""The schedule types whose first fire is computed in microseconds."""
+"""The schedule types whose first fire takes only a few microseconds to compute."""
 MAX_SLOW_TOGETHER: Final = 4
 """Maximum number of jobs with other schedules that are prepared before other work gets its turn: each takes at most 10
 ms."""

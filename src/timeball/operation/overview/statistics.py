@@ -25,7 +25,7 @@ class ReadStatistics(Struct, frozen=True, kw_only=True):
     until: Micros
     width: Micros
     buckets: list[tuple[Micros, RunTally]]
-    """One for each stretch of the window, in order."""
+    """The first instant and the tally of each interval of the window, in order."""
     total: RunTally
     present: Present
     dead_letters: int

@@ -51,15 +51,15 @@ class LaneBucket(Struct, frozen=True):
 
 class Lane(Struct, frozen=True, kw_only=True):
     id: str
-    """Of a job, or a tag; empty: jobs without a tag."""
+    """The id of a job, or a tag; empty for the lane of jobs without a tag."""
     name: str
     job: LaneJob | None
-    """None: it is a tag."""
+    """The job of the lane; None if the lane is for a tag."""
     runs: list[LaneRun]
     buckets: list[LaneBucket] | None
     fires: list[Micros]
     truncated: bool
-    """There are runs or fires that are neither listed nor counted."""
+    """True if there are runs or fires that are neither listed nor counted."""
 
 
 class LaneTimeline(Struct, frozen=True, kw_only=True):
@@ -77,7 +77,7 @@ class TimelineRequest(Struct, frozen=True, kw_only=True):
     since: Micros
     until: Micros
     by: By | None
-    """None: jobs, or tags if there are many jobs."""
+    """One lane per job or per tag. None: per job, or per tag if more than `MAX_JOB_LANES` jobs are active."""
     most: int
     """Maximum number of lanes."""
     text: str | None = None
@@ -85,7 +85,7 @@ class TimelineRequest(Struct, frozen=True, kw_only=True):
 
 
 class _Limits(Struct, frozen=True):
-    """How much each lane may have."""
+    """Maximum numbers of runs, buckets and fires in each lane."""
 
     runs: int
     buckets: int
@@ -158,7 +158,7 @@ async def _tag_lanes(
     limits: _Limits,
     now: Micros,
 ) -> list[Lane]:
-    """Return lanes of tags, from runs of which each part of the range has at most some."""
+    """Return the lanes of tags, from a sample with a limited number of runs in each part of the range."""
     nearest = list({job.id: job for jobs in chosen.values() for job in jobs}.values())[:MAX_LANES]
     fires = await _coming(context, nearest, asked, limits.fires, now)
     few = max(1, MAX_RUNS // max(1, len(nearest)))

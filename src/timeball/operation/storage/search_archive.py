@@ -150,7 +150,7 @@ class Archive:
 
 
 class _Meant(Struct, frozen=True, kw_only=True):
-    """A filter in the terms of archive records."""
+    """A run filter, converted for the comparison with archive records."""
 
     where: RunFilter
     word: bytes
@@ -159,7 +159,7 @@ class _Meant(Struct, frozen=True, kw_only=True):
     """Only ids before this one match."""
     most: int
     with_results: bool = False
-    """False for lists: a thousand results may be a thousand times large."""
+    """True if the records keep the results of their runs. Lists omit them, because results may be large."""
     fire_from: str = ""
     fire_until: str = ""
 

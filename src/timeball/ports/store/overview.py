@@ -23,7 +23,7 @@ MAX_COUNTED: Final = 50_000
 
 
 class Present(Struct, frozen=True, kw_only=True):
-    """What is alive now."""
+    """Numbers of live runs, jobs and workers at the instant `now`."""
 
     now: Micros
     scheduled: int
@@ -34,12 +34,12 @@ class Present(Struct, frozen=True, kw_only=True):
     oldest_queued_at: Micros | None
     """Since when the queued run waits that has waited longest."""
     jobs: int
-    """Jobs that will fire."""
+    """Number of jobs that will fire."""
     paused_jobs: int
     capped: bool
-    """There are more than were counted of something."""
+    """True if one of the counts stopped at `MAX_COUNTED`."""
     workers: int
-    """With a lease; and the slots that they have, and those that runs take."""
+    """Number of workers with a lease. `slots` is the number of their slots, and `busy` the number of slots in use."""
     slots: int
     busy: int
 
@@ -49,41 +49,42 @@ class Upcoming(Struct, frozen=True):
     job_name: str
     fire_time: Micros
     has_calendar: bool = False
-    """The fire is one of the schedule, and a calendar may exclude it."""
+    """True if the fire comes from the schedule of a job with calendars, which may exclude it."""
 
 
 class OverviewStore(Protocol):
     async def record_statistics(self, writer: str, seq: int) -> int:
-        """Add what ended through this store since the last number to the statistics; how many stretches of time that
-        were. A writer counts its calls from 1, and repeats a call that failed with the same number: it takes effect
-        once."""
+        """Add the runs and fires that ended through this store object since the previous `seq` to the statistics.
+        Return the number of intervals that were changed. A writer numbers its calls from 1, and repeats a failed call
+        with the same `seq`: it takes effect once."""
         ...
 
     async def forget_statistics(self, lead: Lead) -> int:
-        """Drop statistics that are older than `tally.WIDTH_LIFE`; how many stretches of time."""
+        """Delete statistics that are older than `tally.WIDTH_LIFE`. Return the number of deleted intervals."""
         ...
 
     async def statistics(self, tenant: str, width: Micros, since: Micros, until: Micros) -> dict[Micros, RunTally]:
-        """How runs of a tenant ended, by stretches of one of the lengths `tally.WIDTHS`, given by their beginnings."""
+        """Return the statistics of a tenant by the first instant of each interval. `width` is one of `tally.WIDTHS`."""
         ...
 
     async def present(self, tenant: str) -> Present: ...
 
     async def upcoming(self, tenant: str, limit: int) -> list[Upcoming]:
-        """The next fires, at most one per job, earliest first."""
+        """Return the next fires, at most one per job, earliest first."""
         ...
 
     async def attention_facts(self, tenant: str) -> AttentionFacts: ...
 
     async def sampled_runs(self, tenant: str, edges: Sequence[Micros], most: int) -> Sample:
-        """Runs of a tenant whose fires are between each two edges, and of each of these stretches at most so many."""
+        """Return a sample of the runs of a tenant: at most `most` runs with fires between two consecutive edges."""
         ...
 
     async def lane_jobs(
         self, tenant: str, ids: Sequence[str], since: Micros, *, text: str | None = None, tag: str | None = None
     ) -> list[LaneJob]:
-        """These jobs, and those of the tenant that have live runs or fire next, at most some hundreds: with a text in
-        the name or as the id, and with a tag. Fires since an instant count as theirs."""
+        """Return the jobs in `ids`, and some hundred jobs of the tenant that have live runs or fire next. With `text`,
+        only jobs that have it in their name or as their id; with `tag`, only jobs with this tag. Fires before `since`
+        are ignored."""
         ...
 
     async def lane_runs(self, job_ids: Sequence[str], since: Micros | None, until: Micros, most: int) -> list[LaneRun]:
@@ -103,5 +104,5 @@ class OverviewStore(Protocol):
         ...
 
     async def recent_runs(self, job_ids: Sequence[str], most: int) -> dict[str, list[Run]]:
-        """The newest runs of jobs that are due or over, newest fire first."""
+        """Return the newest runs of each job that are due or have ended, at most `most` per job, newest fire first."""
         ...

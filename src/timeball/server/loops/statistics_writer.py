@@ -11,7 +11,7 @@ from timeball.server.loop import Loop
 from timeball.server.wakeups import LocalWakeups
 
 WRITE_INTERVAL: Final = 2 * SECOND
-"""How far the statistics are behind, and what a server that is killed loses of them."""
+"""Microseconds between two writes of the statistics. A server that is killed loses the counts since its last write."""
 
 
 class StatisticsWriter(Loop):

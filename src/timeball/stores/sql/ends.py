@@ -17,10 +17,11 @@ from timeball.domain.overview.tally import FINE_WIDTH, RunTally
 from timeball.stores.sql.schema.runs import NewHistoryRow
 
 MAX_UNRESOLVED: Final = 200_000
-"""Maximum number of plain successes that wait to be counted. More are not counted: nothing writes the statistics."""
+"""Maximum number of plain successes that wait to be counted. Successes over this limit are not
+counted: the limit is reached only if no loop writes the statistics."""
 
 RunTallies = dict[tuple[str, Micros], RunTally]
-"""By tenant, and by the beginning of a stretch of `FINE_WIDTH`."""
+"""Tallies by tenant and by the first instant of an interval of length `FINE_WIDTH`."""
 
 
 class Ends:
@@ -38,7 +39,7 @@ class Ends:
             self.rows, self.succeeded = [], []
 
     def take(self) -> Ends | None:
-        """Return what was added, and begin anew; None if nothing was added."""
+        """Return the added runs and fires, and clear this object; None if it is empty."""
         if not self.rows and not self.succeeded:
             return None
         taken = Ends()
@@ -48,7 +49,7 @@ class Ends:
 
 
 class EndBatch(Struct):
-    """What was counted between two writes of the statistics."""
+    """The runs and fires that ended between two writes of the statistics."""
 
     seq: int
     tallies: RunTallies
@@ -56,7 +57,7 @@ class EndBatch(Struct):
 
 
 class EndCounter:
-    """All that was committed through one driver and is not in the statistics yet."""
+    """Counts the runs and fires that were committed through one driver and are not in the statistics yet."""
 
     def __init__(self) -> None:
         self._tallies: RunTallies = {}
@@ -70,7 +71,8 @@ class EndCounter:
             self._succeeded += ends.succeeded
 
     def batch(self, writer: str, seq: int) -> EndBatch:
-        """Return what this writer has to write under this number: the same again until it uses the next number."""
+        """Return the batch that this writer has to write under the number `seq`. The same `seq` returns the same
+        batch."""
         pending = self._batches.get(writer)
         if pending is None or pending.seq != seq:
             pending = self._batches[writer] = EndBatch(seq, self._tallies, self._succeeded)

@@ -60,7 +60,8 @@ class LastingLeases(SqlStore):
         return answers
 
     async def _write_leases(self) -> None:
-        """Write the leases that were renewed in memory. Called before a lease is renewed, and before any lapses."""
+        """Write the leases that were renewed in memory to the database. Called before leases are renewed in the
+        database, and before lapsed leases are searched."""
         if not self._unwritten:
             return
         held = sorted(self._unwritten.items())

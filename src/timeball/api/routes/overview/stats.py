@@ -26,7 +26,7 @@ class StatsBucket(Struct, frozen=True, rename="camel"):
     """How runs ended in a stretch of time."""
 
     at: str
-    """The beginning of the stretch."""
+    """The beginning of the interval."""
     finished: int
     """Runs that ended: `succeeded`, `failed`, `dead` and `cancelled` together."""
     succeeded: int
@@ -34,9 +34,9 @@ class StatsBucket(Struct, frozen=True, rename="camel"):
     dead: int
     cancelled: int
     skipped: int
-    """Fires that never ran, because a rule of their job said so."""
+    """Fires that never ran because of a rule of their job, such as overlap or a calendar."""
     missed: int
-    """Fires that never ran, because nothing was there to run them."""
+    """Fires that never ran, because no server planned them in time."""
     late_p50_ms: float | None = field(name="lateP50Ms")
     """Half of the runs that ended had started at most this late. Exact to 9 %; null if none had started."""
     late_p99_ms: float | None = field(name="lateP99Ms")
@@ -75,7 +75,7 @@ class PresentView(Struct, frozen=True, rename="camel", kw_only=True):
     """Jobs that will fire, or that follow others."""
     paused_jobs: int
     capped: bool
-    """True if there are more of something than were counted."""
+    """True if one of the counts stopped at its maximum."""
 
 
 class WorkersView(Struct, frozen=True, rename="camel"):

@@ -39,7 +39,7 @@ class TimelineQuery(Struct, frozen=True, rename="camel", forbid_unknown_fields=T
 class TimelineRun(Struct, frozen=True, rename="camel", kw_only=True):
     run_id: str
     job_id: str | UnsetType = UNSET
-    """In the lane of a tag: its job."""
+    """The job of the run; only in the lane of a tag."""
     fire_time: str
     fire_until: str | UnsetType = UNSET
     """The last fire, if the row stands for several that never ran."""
@@ -48,8 +48,8 @@ class TimelineRun(Struct, frozen=True, rename="camel", kw_only=True):
     ended_at: str | None
     status: Status
     verdict: LaneVerdict
-    """How it is shown: by the verdict on its fire, except that a run that gave up is `failed`, one that was caught up
-    is `late`, and a live one is `running` or `waiting`."""
+    """The verdict on the fire, with three exceptions: a failed or dead run is `failed`, a run of the catch-up rule is
+    `late`, and a live run is `running` or `waiting`."""
     late_ms: float | None
 
 
@@ -61,10 +61,10 @@ class TimelineBucket(Struct, frozen=True, rename="camel", kw_only=True):
 
 class LaneView(Struct, frozen=True, rename="camel", kw_only=True):
     id: str
-    """Of the job; or the tag, which is empty for jobs without one."""
+    """The id of the job, or the tag; empty for the lane of jobs without a tag."""
     name: str
     status: JobStatusName | None
-    """Of the job; null for a tag."""
+    """The status of the job; null in the lane of a tag."""
     runs: list[TimelineRun]
     """Runs whose fire is in the range and not in the future, and live ones that are due, oldest first."""
     buckets: list[TimelineBucket] | None
@@ -81,7 +81,7 @@ class TimelineAnswer(Struct, frozen=True, rename="camel", kw_only=True):
     now: str
     by: By
     lanes: list[LaneView]
-    """Those whose fires are nearest to the present, by name."""
+    """The lanes whose fires are nearest to the current time, sorted by name."""
     hidden_lanes: int
     """Number of active jobs or tags without a lane, as far as they are known."""
 

@@ -93,7 +93,7 @@ class AttentionReads(StorePart):
 
 
 async def _failing(tx: Tx, tenant: str, now: Micros) -> list[Trouble]:
-    """Return the jobs of the newest failures whose last runs gave up."""
+    """Return the jobs whose newest runs ended as failed or dead, among the jobs of the newest failures."""
     since = now - FAILURE_AGE
     failed: dict[str, Micros] = {}
     for each in NEWEST_FAILURES:

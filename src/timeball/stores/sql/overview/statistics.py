@@ -1,4 +1,4 @@
-"""Statistics of the last day: how runs ended, in stretches of time, added up by all servers."""
+"""Statistics of the last day: how runs ended, by intervals of time. All servers add their counts to the same rows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FORGET_WRITERS = query("forget_writers")
 MAX_COUNTED_TOGETHER: Final = 5_000
 """Maximum number of runs that one statement counts."""
 MAX_FORGOTTEN: Final = 500
-"""Maximum number of stretches of time that one step deletes."""
+"""Maximum number of intervals that one step deletes."""
 
 _Key = tuple[str, Micros, Micros]
 _decode = msgspec.json.Decoder(RunTally).decode

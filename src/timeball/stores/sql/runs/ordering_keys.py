@@ -73,7 +73,8 @@ class _Head(Struct, frozen=True):
 
 
 class _Place(NamedTuple):
-    """The place of a run in the queue of its ordering key: behind fire time `after`, ties by id."""
+    """The place in the queue of an ordering key that a new run takes. Runs with a later fire time than `after`, or the
+    same fire time and a greater id, come after it."""
 
     after: Micros
     run_id: str
