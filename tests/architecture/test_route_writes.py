@@ -23,7 +23,6 @@ READS = {
     *("pause_orders", "preemptions", "next_look_at", "next_expiry", "lapsed", "unreported", "workers"),
     *("next_workflow_at", "workflow_run", "workflow_runs_of", "days_to_prune"),
     *("statistics", "present", "upcoming", "attention_facts"),
-    *("sampled_runs", "lane_jobs", "lane_runs", "lane_counts", "recent_runs"),
     *("has_sign_in_token", "session_by_digest", "list_sessions"),
     *("sampled_runs", "lane_jobs", "lane_runs", "lane_counts", "schedules_of", "recent_runs"),
     *("key_by_digest", "keys", "task", "list_tasks", "calendars", "list_calendars"),
