@@ -12,6 +12,7 @@ from timeball.domain.task.retry import Retry
 from timeball.ports.store.maintenance import Deposed, Lead
 from timeball.ports.store.store import Store
 from timeball.stores.sql.ends import EndCounter
+from timeball.stores.sql.overview import statistics
 
 BOOM = Failed(Failure(kind="exit", message="boom"))
 
@@ -93,6 +94,20 @@ async def test_lateness_is_counted_for_runs_that_started(store: Store) -> None:
     found = (await total(store)).late
     assert found == {tally.bucket_of(4_000): 1, tally.bucket_of(20 * SECOND): 1}  # the failure is tried again
     assert tally.percentiles(found, 0.5, 0.99) == [pytest.approx(4, rel=0.1), pytest.approx(20_000, rel=0.1)]
+
+
+@pytest.mark.parametrize("largest", [1, 4, 7, 10])
+async def test_a_sample_stands_for_all_successes_of_a_batch(
+    store: Store, largest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(statistics, "MAX_SAMPLE", largest)
+    now = store.now()
+    await store.submit([one_shot(now - MINUTE, at=now - MINUTE) for _ in range(10)])
+    claims = await claim(store)
+    await store.settle([settlement(each, at=each.fire_time + 20 * SECOND) for each in claims])
+    await store.record_statistics("s_1", 1)
+    assert (await total(store)).ends == {"succeeded": 10}
+    assert (await total(store)).late == {tally.bucket_of(20 * SECOND): 10}
 
 
 async def test_a_batch_that_is_sent_again_counts_once(store: Store) -> None:
