@@ -59,6 +59,7 @@ class Server:
         dispatcher = Dispatcher(context, wakeups, self.gateway)
         self.context = replace(context, idle_workers=dispatcher)
         self.loops: tuple[Loop, ...] = (
+            StatisticsWriter(self.context, wakeups),  # stopped last, to count what the others end
             Planner(self.context, wakeups),
             dispatcher,
             WorkflowAdvancer(self.context, wakeups),
@@ -71,7 +72,6 @@ class Server:
             Backfiller(self.context, wakeups),
             FollowTrigger(self.context, wakeups),
             RunWatcher(self.context, wakeups),
-            StatisticsWriter(self.context, wakeups),
             MaintenanceLoop(self.context, wakeups, keep_for=keep_for, archivist=archivist),
         )
 

@@ -129,7 +129,7 @@ def _waiting(facts: AttentionFacts) -> list[Attention]:
         if facts.now - each.since > TOLERANCE and (each.job_id, each.profile) not in stuck
     ]
     found = [
-        _of_job(AttentionKind.UNPLACEABLE, each, f"{counted(each.count, 'run')}: {_lack(each, facts)}")
+        _of_job(AttentionKind.UNPLACEABLE, each, f"{counted(each.count, 'run')} cannot start. {_lack(each, facts)}")
         for each in _largest(unplaceable)
     ]
     return found + [
@@ -163,7 +163,7 @@ def profiles_without_worker(profiles: Iterable[str], workers: Sequence[WorkerOff
 def _lack(trouble: Trouble, facts: AttentionFacts) -> str:
     need = PLAIN if trouble.profile is None else need_of(trouble.profile)
     reason = lacking(need, trouble.function, facts.workers)
-    return "no worker can take them." if reason is None else reason.text
+    return "No worker can take them." if reason is None else reason.text
 
 
 def _lost(facts: AttentionFacts) -> list[Attention]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from typing import Final
 
 from timeball.domain import ids
+from timeball.domain.errors import Unavailable
 from timeball.domain.instant import SECOND, Micros
 from timeball.operation.context import OperationContext
 from timeball.server.loop import Loop
@@ -12,6 +15,8 @@ from timeball.server.wakeups import LocalWakeups
 
 WRITE_INTERVAL: Final = 2 * SECOND
 """Microseconds between two writes of the statistics. A server that is killed loses the counts since its last write."""
+LAST_WRITE_SECONDS: Final = 1.0
+"""Maximum number of seconds that a server which stops waits for its last write."""
 
 
 class StatisticsWriter(Loop):
@@ -33,3 +38,12 @@ class StatisticsWriter(Loop):
         self._seq += 1
         self._rests_until = self._clock.monotonic() + WRITE_INTERVAL
         return WRITE_INTERVAL
+
+    async def stop(self) -> None:
+        is_running = self._task is not None
+        await super().stop()
+        if is_running:
+            with contextlib.suppress(Unavailable, TimeoutError):
+                async with asyncio.timeout(LAST_WRITE_SECONDS):
+                    await self._store.record_statistics(self._writer, self._seq)
+                    self._seq += 1

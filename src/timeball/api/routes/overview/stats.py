@@ -137,7 +137,7 @@ def _answer(window: Window, found: ReadStatistics) -> StatsAnswer:
             *_numbers(found.total),
             p50,
             p99,
-            round(found.total.finished / seconds, 3),
+            round(found.total.finished / seconds, 6),
             found.total.success_rate,
         ),
         now=_present(found.present, found.dead_letters),
