@@ -30,6 +30,8 @@ export type Options<P extends keyof paths, M extends Method> = PathOf<Operation<
   Common
 
 type Given = Common & {
+  /** The page can be shown without the answer: ask after its first data. */
+  later?: boolean
   path?: object | undefined
   query?: object | undefined
   body?: unknown
@@ -52,7 +54,7 @@ export function whenUnauthorized(handler: () => void): void {
 
 /** One request. Throws `ApiError` or `NetworkError`, never anything else but the abort of its signal. */
 export async function request<T>(method: string, path: string, options: Given = {}): Promise<T> {
-  const gate = firstDataShown.enter()
+  const gate = firstDataShown.enter(options.later ?? false)
   if (gate.wait !== null) await gate.wait
   try {
     return await send<T>(method, path, options)

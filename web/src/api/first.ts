@@ -6,6 +6,8 @@
 /** If the first answer takes longer than this, the others start beside it. */
 const FIRST_ANSWER_TIMEOUT_MS = 1500
 
+const PAINT_DELAY_MS = 120
+
 type Pass = { wait: Promise<void> | null; leave: () => void }
 
 class FirstData {
@@ -15,17 +17,25 @@ class FirstData {
     this.#open = resolve
   })
 
-  enter(): Pass {
+  constructor() {
+    // A page may have nothing to ask for.
+    setTimeout(() => {
+      if (this.#state === 'before') this.#show()
+    }, FIRST_ANSWER_TIMEOUT_MS)
+  }
+
+  /** `isLater`: never the first, because the page can be shown without its answer. */
+  enter(isLater: boolean): Pass {
     if (this.#state === 'shown') return { wait: null, leave: () => {} }
-    if (this.#state === 'asked') return { wait: this.shown, leave: () => {} }
+    if (this.#state === 'asked' || isLater) return { wait: this.shown, leave: () => {} }
     this.#state = 'asked'
     const late = setTimeout(() => this.#show(), FIRST_ANSWER_TIMEOUT_MS)
     return {
       wait: null,
       leave: () => {
         clearTimeout(late)
-        // A moment for React to render the answer and for the browser to paint it.
-        setTimeout(() => this.#show(), 32)
+        // A moment for React to render the answer and for the browser to paint it. A hidden tab paints nothing.
+        setTimeout(() => this.#show(), document.hidden ? 0 : PAINT_DELAY_MS)
       },
     }
   }

@@ -8,7 +8,7 @@ import type { Me, Permission } from './types'
 export function useMe() {
   return useQuery({
     queryKey: keys.me,
-    queryFn: ({ signal }) => request<Me>('GET', '/v1/me', { signal }),
+    queryFn: ({ signal }) => request<Me>('GET', '/v1/me', { signal, later: true }),
     staleTime: 60_000,
     retry: false,
   })

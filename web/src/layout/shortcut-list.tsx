@@ -7,10 +7,10 @@ export function ShortcutList({ open, onClose }: { open: boolean; onClose: () => 
   const groups = useShortcutGroups()
   return (
     <Dialog open={open} onClose={onClose} title="Keys" wide>
-      <div className="grid gap-x-10 gap-y-5 sm:grid-cols-2">
+      <div className="gap-x-10 sm:columns-2">
         {groups.map(group => (
-          <section key={group.id}>
-            <h3 className="label mb-1.5">{group.name}</h3>
+          <section key={group.id} className="mb-5 break-inside-avoid">
+            <h3 className="label mb-1.5">{group.name.replace(/: list$/, '')}</h3>
             <dl className="grid gap-1 text-sm">
               {group.shortcuts
                 .filter(shortcut => shortcut.hidden !== true)

@@ -45,7 +45,11 @@ function belongsToPage(event: KeyboardEvent): boolean {
   if (target.isContentEditable || ['INPUT', 'TEXTAREA', 'SELECT'].includes(target.tagName)) return false
   if (event.key === 'Enter' && target.closest('a, button, summary, [role="menuitem"], [role="tab"]') !== null)
     return false
-  return document.querySelector('[role="dialog"], [role="menu"]') === null
+  return !isDialogOpen()
+}
+
+function isDialogOpen(): boolean {
+  return document.querySelector('[role="dialog"], [role="menu"]') !== null
 }
 
 let typed: readonly string[] = []
@@ -55,7 +59,7 @@ let typedAt = 0
 export function startShortcuts(): void {
   window.addEventListener('keydown', event => {
     const withModifier = event.metaKey || event.ctrlKey
-    if (!belongsToPage(event) && !withModifier) return
+    if (withModifier ? isDialogOpen() : !belongsToPage(event)) return
     const key = withModifier ? `Mod+${event.key.toLowerCase()}` : event.key
     const now = Date.now()
     const known = groups.toReversed().flatMap(group => group.shortcuts)

@@ -1,7 +1,7 @@
 import * as Radix from '@radix-ui/react-dialog'
 import type { ReactNode } from 'react'
-import { IconButton } from './button'
 import { cx } from './cx'
+import { Icon } from './icon'
 
 type Props = {
   open: boolean
@@ -22,9 +22,10 @@ export function Dialog({ open, onClose, title, description, children, footer, wi
       <Radix.Portal>
         <Radix.Overlay className="fixed inset-0 z-40 animate-fade bg-ink/35 dark:bg-sunken/70" />
         <Radix.Content
+          onOpenAutoFocus={focusContent}
           {...(description === undefined ? { 'aria-describedby': undefined } : {})}
           className={cx(
-            'fixed top-[12vh] left-1/2 z-50 flex max-h-[76vh] w-[calc(100vw-1.5rem)] -translate-x-1/2 flex-col rounded-lg border border-line bg-surface shadow-pop',
+            'fixed top-[12vh] left-1/2 z-50 flex max-h-[76vh] w-[calc(100vw-1.5rem)] -translate-x-1/2 flex-col outline-none rounded-lg border border-line bg-surface shadow-pop',
             wide ? 'max-w-3xl' : 'max-w-lg',
           )}
         >
@@ -44,9 +45,10 @@ export function Drawer({ open, onClose, title, description, children, footer, wi
       <Radix.Portal>
         <Radix.Overlay className="fixed inset-0 z-40 animate-fade bg-ink/25 dark:bg-sunken/60" />
         <Radix.Content
+          onOpenAutoFocus={focusContent}
           {...(description === undefined ? { 'aria-describedby': undefined } : {})}
           className={cx(
-            'fixed inset-y-0 right-0 z-50 flex w-full animate-slide flex-col border-line border-l bg-surface shadow-pop',
+            'fixed inset-y-0 right-0 z-50 flex w-full animate-slide flex-col outline-none border-line border-l bg-surface shadow-pop',
             wide ? 'max-w-3xl' : 'max-w-lg',
           )}
         >
@@ -59,16 +61,31 @@ export function Drawer({ open, onClose, title, description, children, footer, wi
   )
 }
 
+/** The dialog itself gets the focus, unless a field in it has asked for it: no button is pressed by accident. */
+function focusContent(event: Event): void {
+  event.preventDefault()
+  const content = event.currentTarget
+  if (content instanceof HTMLElement && !content.contains(document.activeElement)) content.focus()
+}
+
 function Header({ title, description, onClose }: { title: ReactNode; description?: ReactNode; onClose: () => void }) {
   return (
-    <div className="flex items-start gap-3 border-b px-5 py-3">
+    <div className="flex items-center gap-3 border-b px-5 py-2.5">
       <div className="min-w-0 flex-1">
         <Radix.Title className="font-semibold text-lg [overflow-wrap:anywhere]">{title}</Radix.Title>
         {description !== undefined && (
           <Radix.Description className="text-ink-2 text-sm">{description}</Radix.Description>
         )}
       </div>
-      <IconButton label="Close" icon="close" onClick={onClose} className="-mr-2" />
+      {/* Without a tooltip: Escape would close that first. */}
+      <button
+        type="button"
+        aria-label="Close"
+        onClick={onClose}
+        className="-mr-2 inline-flex size-8 shrink-0 items-center justify-center rounded-md text-ink-2 hover:bg-hover hover:text-ink"
+      >
+        <Icon name="close" />
+      </button>
     </div>
   )
 }

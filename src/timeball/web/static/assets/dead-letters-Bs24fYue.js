@@ -1,1 +1,0 @@
-import{g as e}from"./index-D-T4PnEn.js";import{t}from"./placeholder-CN2ggT9A.js";var n=e();function r(){return(0,n.jsx)(t,{title:`Dead letters`,icon:`dead`})}export{r as Page};
