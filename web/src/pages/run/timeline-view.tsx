@@ -39,9 +39,9 @@ function Live({ run }: { run: Run }) {
 function Drawn({ run, now }: { run: Run; now: number }) {
   const line = timelineOf(run, now)
   return (
-    <div className="grid gap-5 p-4">
+    <div className="@container grid gap-5 p-4">
       {line.segments.length > 0 && <Bars segments={line.segments} from={line.from} to={line.to} />}
-      <div className="grid gap-x-8 gap-y-5 xl:grid-cols-[minmax(0,3fr)_minmax(0,2fr)]">
+      <div className="grid gap-x-8 gap-y-5 @2xl:grid-cols-[minmax(0,3fr)_minmax(0,2fr)]">
         <Steps steps={line.steps} />
         <Lateness run={run} />
       </div>
