@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -14,11 +15,12 @@ from timeball.api import openapi, problems, views
 from timeball.api.asgi import Receive, Scope, Send
 from timeball.api.auth import Authenticator
 from timeball.api.docs_page import docs_page
+from timeball.api.event_streams import EventStreams
 from timeball.api.headers import RepeatedHeader, find_repeated
 from timeball.api.query import read_query
 from timeball.api.request_body import check_encoding, read_body
 from timeball.api.responses import send_answer
-from timeball.api.routes import calendars, clock, health, keys, tasks, why, worker_protocol, workers
+from timeball.api.routes import calendars, clock, events, health, keys, me, tasks, why, worker_protocol, workers
 from timeball.api.routes.jobs import backfills, batch, forecast, job_actions, jobs, legacy, schedules
 from timeball.api.routes.runs import bulk_runs, dead_letters, runs
 from timeball.api.routes.workflows import workflow_runs, workflows
@@ -48,7 +50,9 @@ ROUTES: Final[tuple[Route, ...]] = (
     *calendars.ROUTES,
     *forecast.ROUTES,
     *workers.ROUTES,
+    *events.ROUTES,
     *clock.ROUTES,
+    *me.ROUTES,
     *keys.ROUTES,
     *legacy.ROUTES,
     *health.ROUTES,
@@ -83,6 +87,7 @@ def create_app(
         version=version,
         documents=_Documents(routes, version),
         stopping=stopping,
+        streams=EventStreams(context, partial(authenticate, permission=Permission.READ)),
     )
     paths: dict[str, list[Route]] = {}
     for route in routes:

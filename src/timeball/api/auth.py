@@ -27,7 +27,7 @@ _NOBODY: Final[tuple[Micros, Key | None]] = (0, None)
 
 GRANTS: Final[dict[Role, frozenset[Permission]]] = {
     "admin": frozenset(Permission),
-    "worker": frozenset({Permission.PUBLIC, Permission.WORKER}),
+    "worker": frozenset({Permission.PUBLIC, Permission.KEY, Permission.WORKER}),
 }
 
 

@@ -24,6 +24,8 @@ TAGS: Final = {
     "calendars": "Named sets of times at which jobs do not fire",
     "forecast": "Expected fires, compared with the capacity of the workers",
     "workers": "The processes that execute runs",
+    "events": "Changes of runs, jobs and workers, as they happen",
+    "me": "The credential of the request",
     "api-keys": "The keys that authenticate clients and workers",
     "clock": "The store's time, and holds of planning",
     "legacy": "An older path for the same jobs",

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from timeball.api.asgi import Receive
+from timeball.api.event_streams import EventStreams
 from timeball.domain import ids
 from timeball.domain.errors import NotFound
 from timeball.jobspec.json_input import MAX_BODY
@@ -39,6 +40,8 @@ class Permission(StrEnum):
     ADMIN = "admin"
     WORKER = "worker"
     """Send messages of the worker protocol."""
+    KEY = "key"
+    """Any valid API key."""
 
 
 class Answer(Struct, frozen=True):
@@ -63,6 +66,8 @@ class Services:
     """Returns the pages `/openapi.json` and `/docs`. They are created with the first request, which takes a second."""
     stopping: Callable[[], bool]
     """Returns True when the server is stopping. Long answers then end."""
+    streams: EventStreams
+    """The event streams of this server."""
 
 
 class Client(Protocol):
@@ -74,6 +79,10 @@ class Client(Protocol):
 
     def is_last_answer(self) -> bool:
         """Count an answer. Return True if the connection closes after it."""
+        ...
+
+    def drop(self) -> None:
+        """Abort the connection at once."""
         ...
 
     async def wait_for_turn(self) -> None:

@@ -10,9 +10,11 @@ from typing import Any, Final
 import asyncpg
 import structlog
 
-from timeball.ports.store.store import WakeupListener
+from timeball.ports.store.store import MessageListener, WakeupListener
 
 CHANNEL: Final = "timeball"
+MESSAGE_CHANNEL: Final = "timeball_events"
+"""The channel of messages between servers. Servers of earlier versions do not listen to it."""
 NOTIFY_DELAY: Final = 0.003
 NOTIFY_INTERVAL: Final = 0.01
 """Minimum seconds between two messages: under load each message would cost as much as the jobs that it announces."""
@@ -36,9 +38,16 @@ class PostgresWakeups:
         self._connect = connect
         self._topics: dict[str, None] = {}
         self._something = asyncio.Event()
+        self.message_listeners: list[MessageListener] = []
+        self._message: str | None = None
+        """The message that is to be sent next."""
 
     def wake_all(self, topic: str) -> None:
         self._topics[topic] = None
+        self._something.set()
+
+    def send(self, message: str) -> None:
+        self._message = message
         self._something.set()
 
     async def keep_listening(self) -> None:
@@ -53,6 +62,9 @@ class PostgresWakeups:
         connection = await self._connect()
         try:
             await connection.add_listener(CHANNEL, self._heard)
+            await connection.add_listener(MESSAGE_CHANNEL, self._received)
+            for listener in self.message_listeners:  # messages may have been lost while there was no connection
+                listener(None)
             idle = 0
             while not connection.is_closed():
                 with contextlib.suppress(TimeoutError):
@@ -62,8 +74,12 @@ class PostgresWakeups:
                     idle = 0
                     await asyncio.sleep(NOTIFY_DELAY)
                     topics, self._topics = self._topics, {}
+                    message, self._message = self._message, None
                     self._something.clear()
-                    await connection.execute("SELECT pg_notify($1, $2)", CHANNEL, ",".join(topics))
+                    if topics:
+                        await connection.execute("SELECT pg_notify($1, $2)", CHANNEL, ",".join(topics))
+                    if message is not None:
+                        await connection.execute("SELECT pg_notify($1, $2)", MESSAGE_CHANNEL, message)
                     await asyncio.sleep(NOTIFY_INTERVAL)
                 elif idle >= PROBE_AFTER:
                     idle = 0
@@ -76,3 +92,8 @@ class PostgresWakeups:
             for topic in str(payload).split(","):
                 for hint in self.listeners:
                     hint(topic)
+
+    def _received(self, connection: Any, pid: int, channel: str, payload: object) -> None:
+        if pid != connection.get_server_pid():
+            for listener in self.message_listeners:
+                listener(str(payload))

@@ -167,7 +167,7 @@ async def _trigger(tx: Tx, runs: Sequence[NewRun], *, record_skips: bool = True)
     known |= await insert(tx, live, now)
     known |= dict.fromkeys(skipped, Status.SKIPPED)
     if skipped and record_skips:
-        await insert_history(tx, skipped.values())
+        await insert_history(tx, [*skipped.values()])
     known |= await _take_over(tx, [crowd for crowd in by_job.values() if crowd.successor is not None])
     return [known.get(run.id) for run in runs]
 

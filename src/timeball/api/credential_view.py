@@ -1,0 +1,56 @@
+"""The credential of a request, as `GET /v1/me` shows it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import Struct
+
+from timeball.api.auth import GRANTS
+from timeball.api.routing import Call, Permission
+from timeball.domain.instant import render
+from timeball.ports.store.registry import Key, Role
+from timeball.ports.store.store import StoreKind
+
+_OF_ALL_KEYS: Final = frozenset({Permission.PUBLIC, Permission.KEY})
+
+
+class ServerView(Struct, frozen=True, rename="camel", kw_only=True):
+    version: str
+    store: StoreKind
+    now: str
+    """The time of the store."""
+    public_url: str | None
+
+
+class SessionView(Struct, frozen=True, rename="camel", kw_only=True):
+    id: str
+    created_at: str
+    expires_at: str
+
+
+class CredentialView(Struct, frozen=True, rename="camel", kw_only=True):
+    key_id: str
+    name: str
+    role: Role
+    tenant: str
+    permissions: list[str]
+    """What routes the credential may use: the `x-permission` of a route is one of these."""
+    via: str
+    """`key` for an API key."""
+    session: SessionView | None
+    server: ServerView
+
+
+def credential_view(call: Call, key: Key) -> CredentialView:
+    store = call.context.store
+    return CredentialView(
+        key_id=key.id,
+        name=key.name,
+        role=key.role,
+        tenant=key.tenant,
+        permissions=[each.value for each in Permission if each in GRANTS[key.role] and each not in _OF_ALL_KEYS],
+        via="key",
+        session=None,
+        server=ServerView(version=call.services.version, store=store.kind, now=render(store.now()), public_url=None),
+    )

@@ -1,0 +1,112 @@
+"""What events say about a job beside its id. The facts are learned from changes that contain a spec, and kept while the
+job has live runs that were seen here."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from timeball.domain.job.job import Job, JobSpec
+from timeball.domain.run.run import Run
+from timeball.domain.run.status import TERMINAL
+from timeball.ports.store.changes import RunChange
+
+MAX_FACTS: Final = 50_000
+"""Maximum number of jobs, and of runs, whose facts are kept. The oldest ones are dropped."""
+
+
+class JobFacts(Struct, frozen=True, gc=False):
+    tenant: str
+    job_id: str
+    name: str | UnsetType = UNSET
+    tags: tuple[str, ...] | UnsetType = UNSET
+    kind: str | UnsetType = UNSET
+    fires_once: bool = False
+
+
+class _ShownTask(Struct, frozen=True, gc=False):
+    kind: str | UnsetType = UNSET
+
+
+class _ShownSchedule(Struct, frozen=True, gc=False):
+    type: str = "immediate"
+
+
+_IMMEDIATE: Final = _ShownSchedule()
+
+
+class _ShownSpec(Struct, frozen=True, gc=False):
+    """The fields of a spec that events contain; the rest is not decoded."""
+
+    name: str = ""
+    tags: tuple[str, ...] = ()
+    task: _ShownTask | None = None
+    schedule: _ShownSchedule = _IMMEDIATE
+
+
+_decode_spec = msgspec.json.Decoder(_ShownSpec).decode
+_decode_task = msgspec.json.Decoder(_ShownTask).decode
+
+
+class FactsCache:
+    def __init__(self) -> None:
+        self._by_job: dict[str, JobFacts] = {}
+        self._by_run: dict[str, JobFacts] = {}
+        """The facts of runs that are executed now, and of runs that were looked up."""
+
+    def clear(self) -> None:
+        self._by_job.clear()
+        self._by_run.clear()
+
+    def of_job(self, job: Job) -> JobFacts:
+        facts = self._by_job[job.id] = _of_spec(job.tenant, job.id, job.spec)
+        _limit(self._by_job)
+        return facts
+
+    def of_run(self, change: RunChange) -> JobFacts | None:
+        """Return the facts of the job of a run; None if they have to be looked up."""
+        run_id = change.run_id
+        if change.status in TERMINAL:
+            facts = self._by_run.pop(run_id, None) or self._by_job.get(change.job_id)
+            if facts is not None and facts.fires_once:
+                self._by_job.pop(facts.job_id, None)
+        elif change.spec is not None:
+            facts = self._by_job.get(change.job_id) or _of_claim(change)
+            self._by_run[run_id] = facts
+            _limit(self._by_run)
+        else:
+            facts = self._by_run.get(run_id) or self._by_job.get(change.job_id)
+        if facts is None and change.tenant:
+            return JobFacts(change.tenant, change.job_id)
+        return facts
+
+    def learn(self, run: Run) -> None:
+        """Keep the facts of a run that was looked up."""
+        self._by_run[run.id] = JobFacts(run.tenant, run.job_id, run.job_name)
+        _limit(self._by_run)
+
+
+def _of_spec(tenant: str, job_id: str, spec: JobSpec) -> JobFacts:
+    kind = UNSET if spec.task is None else type(spec.task).__struct_config__.tag
+    assert kind is UNSET or isinstance(kind, str)
+    return JobFacts(tenant, job_id, spec.name, tuple(spec.tags), kind, spec.one_shot)
+
+
+def _of_claim(change: RunChange) -> JobFacts:
+    """Return the facts from the spec of a claimed run. Those of a spec that cannot be read are unknown."""
+    assert change.spec is not None
+    try:
+        spec = _decode_spec(change.spec)
+        task = spec.task if change.task is None else _decode_task(change.task)
+    except msgspec.MsgspecError:
+        return JobFacts(change.tenant, change.job_id)
+    kind = UNSET if task is None else task.kind
+    once = spec.schedule.type in ("immediate", "date")
+    return JobFacts(change.tenant, change.job_id, spec.name, spec.tags, kind, once)
+
+
+def _limit(facts: dict[str, JobFacts]) -> None:
+    if len(facts) > MAX_FACTS:
+        del facts[next(iter(facts))]

@@ -1,0 +1,52 @@
+"""One client that listens: a bounded queue of bytes that are shared with other listeners."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from timeball.operation.events.filters import EventFilter
+
+MAX_BACKLOG_BYTES: Final = 256 * 1024
+MAX_BACKLOG_CHUNKS: Final = 256
+"""Maximum size and number of chunks that wait for a slow client. The client is then dropped; it connects again and
+resumes."""
+
+
+class EventListener:
+    def __init__(self, tenant: str, where: EventFilter, key_id: str) -> None:
+        self.tenant: Final = tenant
+        self.where: Final = where
+        self.key_id: Final = key_id
+        self.is_closed = False
+        self.on_slow: Callable[[], None] = lambda: None
+        """Called when the client is dropped because it does not read."""
+        self._chunks: list[bytes] = []
+        self._size = 0
+        self._ready = asyncio.Event()
+
+    def push(self, chunk: bytes) -> None:
+        if self.is_closed:
+            return
+        self._chunks.append(chunk)
+        self._size += len(chunk)
+        if self._size > MAX_BACKLOG_BYTES or len(self._chunks) > MAX_BACKLOG_CHUNKS:
+            self._chunks.clear()
+            self.close()
+            self.on_slow()
+        else:
+            self._ready.set()
+
+    def close(self) -> None:
+        """End the stream after what waits already."""
+        self.is_closed = True
+        self._ready.set()
+
+    async def take(self) -> bytes:
+        """Return what is to be sent next; empty if the stream has ended."""
+        await self._ready.wait()
+        chunks, self._chunks, self._size = self._chunks, [], 0
+        if not self.is_closed:
+            self._ready.clear()
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)

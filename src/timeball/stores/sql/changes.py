@@ -1,0 +1,197 @@
+"""Records what a transaction changes, for the listeners of this server. Without a listener nothing is recorded: each
+function then returns at once, and is called once per batch.
+
+The driver passes the recorded batches on after the commit, and drops those of a transaction that was rolled back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Final, TypeVar, assert_never
+
+from timeball.domain.events import EventType
+from timeball.domain.instant import MILLISECOND, Micros
+from timeball.domain.job.job import Job, JobState
+from timeball.domain.run.lifecycle import State
+from timeball.domain.run.status import Status
+from timeball.ports.store.changes import Change, ChangeBatch, JobChange, RunChange, WorkerChange
+from timeball.ports.store.jobs import Submission
+from timeball.ports.store.runs import Claim, Settlement, SlotRequest
+from timeball.ports.worker_protocol import Progress
+from timeball.stores.sql.driver import Row, Tx
+from timeball.stores.sql.schema.runs import NewHistoryRow, NewRunRow, RuledHistoryRow, RunRow
+
+T = TypeVar("T")
+_STATUSES: Final = {status.value: status for status in Status}
+_BLOCKED: Final = State.BLOCKED.value
+MOMENT: Final = 100 * MILLISECOND
+"""A new run that is due within this time counts as queued: its time was chosen shortly before the transaction."""
+
+
+def record_new_runs(tx: Tx, rows: Sequence[NewRunRow]) -> None:
+    _record(tx, rows, _new_runs)
+
+
+def record_ends(tx: Tx, rows: Sequence[NewHistoryRow]) -> None:
+    """Record runs that ended, and fires that never became runs."""
+    _record(tx, rows, _ends)
+
+
+def record_successes(tx: Tx, settlements: Sequence[Settlement]) -> None:
+    _record(tx, settlements, _successes)
+
+
+def record_claims(tx: Tx, claimed: Sequence[tuple[Row, int, SlotRequest]], now: Micros) -> None:
+    """Record candidates that were claimed: rows of `ClaimCandidate`."""
+    _record(tx, claimed, partial(_claims, now))
+
+
+def record_submissions(tx: Tx, submissions: Sequence[Submission], assigned: Mapping[str, Claim]) -> None:
+    """Record new jobs, and those of their runs that were assigned to workers when they were inserted."""
+    _record(tx, submissions, partial(_submissions, assigned), len(assigned))
+
+
+def record_waiting(tx: Tx, runs: Sequence[tuple[RunRow, Status]], now: Micros) -> None:
+    """Record runs of which an attempt ended, and which wait for the next one."""
+    _record(tx, runs, partial(_waiting, now))
+
+
+def record_progress(tx: Tx, steps: Sequence[Progress], now: Micros) -> None:
+    _record(tx, steps, partial(_progress, now))
+
+
+def record_amendments(tx: Tx, jobs: Sequence[tuple[Job, Job]]) -> None:
+    """Record jobs that were changed, each before and after the change."""
+    _record(tx, jobs, _amendments)
+
+
+def record_worker(tx: Tx, what: EventType, session: str, name: str = "") -> None:
+    if tx.changes is not None:
+        tx.changes.append(ChangeBatch(1, lambda: (WorkerChange(what, session, name),)))
+
+
+def _record(tx: Tx, items: Sequence[T], list_changes: Callable[[Sequence[T]], Iterable[Change]], more: int = 0) -> None:
+    if tx.changes is not None and items:
+        tx.changes.append(ChangeBatch(len(items) + more, partial(list_changes, items)))
+
+
+def _new_runs(rows: Sequence[NewRunRow]) -> list[RunChange]:
+    return [
+        RunChange(row.id, row.job_id, row.tenant, _status_of(row), row.created_at, 0, row.fire_time) for row in rows
+    ]
+
+
+def _status_of(row: NewRunRow) -> Status:
+    if row.eligible_at - row.created_at > MOMENT:
+        return Status.SCHEDULED
+    return Status.BLOCKED if row.state == _BLOCKED else Status.QUEUED
+
+
+def _ends(rows: Sequence[NewHistoryRow]) -> list[RunChange]:
+    return [
+        RunChange(
+            row.id,
+            row.job_id,
+            row.tenant,
+            _STATUSES[row.status],
+            row.finished_at,
+            row.attempt,
+            row.fire_time,
+            _due_at(row),
+            row.started_at,
+        )
+        for row in rows
+    ]
+
+
+def _due_at(row: NewHistoryRow) -> Micros:
+    due_at = row.due_at if isinstance(row, RuledHistoryRow) else None
+    return row.fire_time if due_at is None else due_at
+
+
+def _successes(settlements: Sequence[Settlement]) -> list[RunChange]:
+    return [
+        RunChange(
+            each.run_id,
+            each.job_id,
+            "",
+            Status.SUCCEEDED,
+            each.finished_at,
+            each.attempt,
+            None,
+            None,
+            each.started_at,
+            each.session,
+        )
+        for each in settlements
+    ]
+
+
+def _claims(now: Micros, claimed: Sequence[tuple[Row, int, SlotRequest]]) -> list[RunChange]:
+    changes: list[RunChange] = []
+    for row, _, want in claimed:
+        run_id, job_id, attempt, fire_time, eligible_at, _, _, _, spec, task, tenant, *_ = row
+        at = eligible_at if eligible_at > now else now
+        due_at = None if attempt else eligible_at
+        changes.append(
+            RunChange(
+                run_id,
+                job_id,
+                tenant,
+                Status.RUNNING,
+                at,
+                attempt + 1,
+                fire_time,
+                due_at,
+                at,
+                want.session,
+                spec,
+                task,
+            )
+        )
+    return changes
+
+
+def _submissions(assigned: Mapping[str, Claim], submissions: Sequence[Submission]) -> list[Change]:
+    changes: list[Change] = [
+        JobChange(EventType.JOB_CREATED, each.job.id, each.job.created_at, each.job) for each in submissions
+    ]
+    if assigned:
+        for each in submissions:
+            for run in each.runs:
+                if (claim := assigned.get(run.id)) is not None:
+                    at, due = run.created_at, run.fire_time
+                    changes.append(
+                        RunChange(run.id, run.job_id, run.tenant, Status.RUNNING, at, 1, due, due, at, claim.session)
+                    )
+    return changes
+
+
+def _waiting(now: Micros, runs: Sequence[tuple[RunRow, Status]]) -> list[RunChange]:
+    return [
+        RunChange(run.id, run.job_id, run.tenant, status, now, run.attempt, run.fire_time, run.due)
+        for run, status in runs
+    ]
+
+
+def _progress(now: Micros, steps: Sequence[Progress]) -> list[RunChange]:
+    return [RunChange(each.run_id, "", "", Status.RUNNING, now, progress=(each.fraction, each.note)) for each in steps]
+
+
+def _amendments(jobs: Sequence[tuple[Job, Job]]) -> list[JobChange]:
+    return [JobChange(_amended(before, after), after.id, after.updated_at, after) for before, after in jobs]
+
+
+def _amended(before: Job, after: Job) -> EventType:
+    if after.state is before.state:
+        return EventType.JOB_UPDATED
+    match after.state:
+        case JobState.CANCELLED:
+            return EventType.JOB_CANCELLED
+        case JobState.PAUSED:
+            return EventType.JOB_PAUSED
+        case JobState.ACTIVE:
+            return EventType.JOB_RESUMED
+        case _:
+            assert_never(after.state)
