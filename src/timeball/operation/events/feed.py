@@ -7,19 +7,17 @@ An event id is `EPOCH-NUMBER`. A feed has a new epoch when it is created. A feed
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
 from typing import Final
 
-from msgspec import UNSET, Struct
+from msgspec import Struct
 
 from timeball.domain.instant import SECOND, Micros
 from timeball.operation.events.encoding import RETRY_FRAME, change_frame, id_frame, reset_frame, summary_frame
 from timeball.operation.events.filters import EventFilter
-from timeball.operation.events.job_facts import JobFacts
 from timeball.operation.events.listener import EventListener
 from timeball.operation.events.summary import RunsSummary
-from timeball.ports.store.changes import Change, JobChange, RunChange
+from timeball.operation.events.window import TenantWindow
 
 RING_TIME: Final = 60 * SECOND
 """How long events are kept for listeners that resume."""
@@ -31,30 +29,25 @@ MAX_RESUMED_EVENTS: Final = 500
 """Maximum number of events that a listener gets when it resumes; beyond it, reading again is cheaper."""
 MAX_RING_EVENTS: Final = 5_000
 
-Item = tuple[Change, JobFacts | None]
 
-
-class _Window(Struct, frozen=True):
-    """What was published at one instant: the changes themselves, or, if they were many, their summary."""
+class _Published(Struct, frozen=True):
+    """A window that was published: its changes, or, if they were many, only their summary."""
 
     first: int
     """The number before that of the first change."""
     last: int
     at: Micros
+    """An instant of the monotonic clock."""
     time: Micros
-    items: Sequence[Item]
-    summaries: Sequence[RunsSummary]
-
-    @property
-    def size(self) -> int:
-        return len(self.items) + len(self.summaries)
+    """The time of the store."""
+    window: TenantWindow
 
 
 class TenantFeed:
     def __init__(self, epoch: str, now: Micros) -> None:
         self._epoch: Final = epoch
         self._number = 0
-        self._ring: deque[_Window] = deque()
+        self._ring: deque[_Published] = deque()
         self._ring_size = 0
         self._forgotten = 0
         """The number of the last event that the ring has dropped."""
@@ -85,20 +78,18 @@ class TenantFeed:
             if not self._listeners:
                 self._idle_since = now
 
-    def publish(self, items: Sequence[Item], summaries: Sequence[RunsSummary], now: Micros, time: Micros) -> None:
+    def publish(self, window: TenantWindow, now: Micros, time: Micros) -> None:
         """Send the changes of a window to the listeners. `now` is an instant of the monotonic clock, `time` the time of
         the store."""
-        window = _Window(self._number, self._number + len(items) + len(summaries), now, time, items, summaries)
-        self._number = window.last
-        found = _WindowIndex(items)
+        published = _Published(self._number, self._number + window.size, now, time, window)
+        self._number = published.last
         cache: dict[int, bytes] = {}
         for where, listeners in self._listeners.items():
-            frames = self._frames(window, found.select(where), where, 0, cache)
-            if frames:
+            if frames := self._frames(published, where, 0, cache):
                 chunk = b"".join(frames)
                 for listener in listeners:
                     listener.push(chunk)
-        self._keep(window)
+        self._keep(published)
 
     def keep_alive(self) -> None:
         """Send all listeners the id of the last event, also those that got no event because of their filters: with it
@@ -124,16 +115,16 @@ class TenantFeed:
     def _id(self, number: int) -> str:
         return f"{self._epoch}-{number}"
 
-    def _keep(self, window: _Window) -> None:
+    def _keep(self, published: _Published) -> None:
+        window = published.window
         if len(window.items) > MAX_SINGLE_EVENTS:
-            summary = RunsSummary.of(window.items)
-            summary.limited()
-            window = _Window(window.first, window.last, window.at, window.time, (), (summary, *window.summaries))
-        self._ring.append(window)
-        self._ring_size += window.size
-        while self._ring and (self._ring_size > MAX_RING_EVENTS or window.at - self._ring[0].at > RING_TIME):
+            small = TenantWindow((), (window.summary.limited(), *window.summaries))
+            published = _Published(published.first, published.last, published.at, published.time, small)
+        self._ring.append(published)
+        self._ring_size += published.window.size
+        while self._ring_size > MAX_RING_EVENTS or published.at - self._ring[0].at > RING_TIME:
             oldest = self._ring.popleft()
-            self._ring_size -= oldest.size
+            self._ring_size -= oldest.window.size
             self._forgotten = oldest.last
 
     def _since(self, last_id: str, where: EventFilter) -> list[bytes] | None:
@@ -145,100 +136,29 @@ class TenantFeed:
         if not self._forgotten <= number <= self._number:
             return None
         frames: list[bytes] = []
-        for window in self._ring:
-            if window.last > number:
-                frames += self._frames(window, _WindowIndex(window.items).select(where), where, number, {})
+        for published in self._ring:
+            if published.last > number:
+                frames += self._frames(published, where, number, {})
                 if len(frames) > MAX_RESUMED_EVENTS:
                     return None
         return frames
 
-    def _frames(
-        self,
-        window: _Window,
-        selected: Sequence[tuple[int, Item]],
-        where: EventFilter,
-        after: int,
-        cache: dict[int, bytes],
-    ) -> list[bytes]:
-        """Return the frames of a window for a filter, after an event. `selected` has the changes that pass the filter,
-        with their positions. `cache` has frames that were encoded for another filter, by position."""
-        frames: list[bytes] = []
+    def _frames(self, published: _Published, where: EventFilter, after: int, cache: dict[int, bytes]) -> list[bytes]:
+        """Return the frames of a window for a filter, after an event. `cache` has frames that were encoded for another
+        filter, by the position of the change."""
+        window, frames = published.window, list[bytes]()
         summaries = [part for each in window.summaries if (part := each.narrowed(where)) is not None]
+        selected = window.select(where)
         if len(selected) > MAX_SINGLE_EVENTS:
-            summary = RunsSummary.of(item for _, item in selected)
-            summary.limited()
-            summaries.insert(0, summary)
-        else:
-            for position, (change, facts) in selected:
-                number = window.first + position + 1
-                if number > after:
-                    frame = cache.get(position)
-                    if frame is None:
-                        frame = cache[position] = change_frame(self._id(number), change, facts, window.time)
-                    frames.append(frame)
-        frames += [summary_frame(self._id(window.last), each, window.time) for each in summaries]
-        return frames
-
-
-class _WindowIndex:
-    """The changes of a window by job, run, tag and status: a listener costs as much as it gets, not as much as there
-    is."""
-
-    def __init__(self, items: Sequence[Item]) -> None:
-        self._items = items
-        self._numbered: list[tuple[int, Item]] | None = None
-        self._indexes: dict[str, dict[object, list[tuple[int, Item]]]] = {}
-
-    def select(self, where: EventFilter) -> Sequence[tuple[int, Item]]:
-        if self._numbered is None:
-            self._numbered = list(enumerate(self._items))
-        if where.is_empty:
-            return self._numbered
-        return [each for each in self._candidates(where) if where.passes(*each[1])]
-
-    def _candidates(self, where: EventFilter) -> Iterable[tuple[int, Item]]:
-        if where.run_id:
-            return self._index("run", _run_of).get(where.run_id, ())
-        if where.job_id:
-            return self._index("job", _job_of).get(where.job_id, ())
-        if where.tag:
-            return self._index("tag", _tags_of).get(where.tag, ())
-        if where.kind:
-            return self._index("kind", _kind_of).get(where.kind, ())
-        by_status = self._index("status", _status_of)
-        found = [each for status in where.statuses for each in by_status.get(status, ())]
-        return sorted(found, key=lambda each: each[0])
-
-    def _index(self, name: str, keys: Callable[[Item], Iterable[object]]) -> dict[object, list[tuple[int, Item]]]:
-        index = self._indexes.get(name)
-        if index is None:
-            index = self._indexes[name] = defaultdict(list)
-            for each in self._numbered or ():
-                for key in keys(each[1]):
-                    index[key].append(each)
-        return index
-
-
-def _run_of(item: Item) -> Iterable[object]:
-    return (item[0].run_id,) if isinstance(item[0], RunChange) else ()
-
-
-def _job_of(item: Item) -> Iterable[object]:
-    change, facts = item
-    if facts is not None:
-        return (facts.job_id,)
-    return (change.job_id,) if isinstance(change, RunChange | JobChange) else ()
-
-
-def _tags_of(item: Item) -> Iterable[object]:
-    facts = item[1]
-    return () if facts is None or facts.tags is UNSET else facts.tags
-
-
-def _kind_of(item: Item) -> Iterable[object]:
-    facts = item[1]
-    return () if facts is None or facts.kind is UNSET else (facts.kind,)
-
-
-def _status_of(item: Item) -> Iterable[object]:
-    return (item[0].status,) if isinstance(item[0], RunChange) else ()
+            summary = window.summary if where.is_empty else RunsSummary.of(item for _, item in selected)
+            summaries.insert(0, summary.limited())
+            selected = ()
+        for position, (change, facts) in selected:
+            number = published.first + position + 1
+            if number > after:
+                frame = cache.get(position)
+                if frame is None:
+                    frame = cache[position] = change_frame(self._id(number), change, facts, published.time)
+                frames.append(frame)
+        last = self._id(published.last)
+        return [*frames, *[summary_frame(last, each, published.time) for each in summaries]]

@@ -11,31 +11,39 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from timeball.domain.errors import TooManyRequests, Unavailable
-from timeball.domain.events import EventType
 from timeball.domain.ids import Bits
 from timeball.domain.instant import MILLISECOND, SECOND, Micros
 from timeball.domain.run.run import Run
-from timeball.domain.run.status import TERMINAL
-from timeball.operation.events.feed import Item, TenantFeed
+from timeball.operation.events.collector import ChangeCollector, Lookups
+from timeball.operation.events.exchange import (
+    ALL_TENANTS,
+    MAX_NAMED_TENANTS,
+    Outbox,
+    items_of,
+    read_message,
+    workers_of,
+)
+from timeball.operation.events.feed import TenantFeed
 from timeball.operation.events.filters import EventFilter
-from timeball.operation.events.job_facts import FactsCache
 from timeball.operation.events.listener import EventListener
-from timeball.ports.store.changes import Change, ChangeBatch, JobChange, RunChange, WorkerChange
+from timeball.operation.events.summary import RunsSummary
+from timeball.operation.events.window import Item, TenantWindow
+from timeball.ports.store.changes import ChangeBatch, WorkerChange
+from timeball.ports.store.jobs import JobStatus
 
 WINDOW: Final = 250 * MILLISECOND
 """Minimum time between two windows. The first change after a quiet time is published at once."""
 KEEP_ALIVE_INTERVAL: Final = 15 * SECOND
 """Microseconds between two comments in a stream."""
+ANNOUNCE_INTERVAL: Final = 5 * SECOND
+"""Microseconds between two messages to the other servers that this one has listeners."""
+ANNOUNCED_FOR: Final = 12 * SECOND
+"""How long the changes of a tenant are sent to the other servers after one of them announced listeners."""
 MAX_LISTENERS: Final = 1_000
 """Maximum number of listeners on one server."""
 MAX_LISTENERS_PER_KEY: Final = 500
 RETRY_AFTER: Final = 5.0
 """Seconds after which a client that was refused may try again."""
-MAX_COLLECTED: Final = 20_000
-"""Maximum number of changes in a window. If there are more, all listeners get a `reset`."""
-MAX_LOOKED_UP: Final = 200
-"""Maximum number of runs of a window whose job is looked up in the store."""
-_COMPLETED_BY: Final = TERMINAL
 
 
 class EventHub:
@@ -45,19 +53,24 @@ class EventHub:
         self.on_active: Callable[[bool], None] = lambda is_active: None
         """Called when collecting starts or ends."""
         self.on_work: Callable[[], None] = lambda: None
-        """Called when the first change of a window arrives, or the first listener."""
+        """Called when there is something to publish or to send."""
         self._feeds: dict[str, TenantFeed] = {}
         self._keys: Counter[str] = Counter()
-        self._facts = FactsCache()
-        self._batches: list[ChangeBatch] = []
-        self._collected = 0
-        self._early: list[RunChange] = []
-        """Runs that were claimed shortly before they are due."""
-        self._unknown: list[RunChange] = []
-        """Changes of runs whose job is being looked up."""
+        self._collector = ChangeCollector(self._is_wanted)
+        self._workers: list[WorkerChange] = []
+        """Changes of workers that other servers told."""
+        self._told: dict[str, list[Item]] = {}
+        """Changes that other servers told one by one, by tenant."""
+        self._told_summaries: dict[str, list[RunsSummary]] = {}
+        self._outbox = Outbox()
+        self._listening_elsewhere: dict[str, Micros] = {}
+        """By tenant, or `*`: until when another server wants to know its changes."""
+        self._has_lost_messages = False
         self._published_at: Micros | None = None
-        self._is_woken = False
         self._alive_at: Micros = 0
+        self._announce_at: Micros = 0
+        self._sent_at: Micros | None = None
+        self._is_woken = False
 
     # --- listeners ---------------------------------------------------------------------------------------------
 
@@ -83,8 +96,9 @@ class EventHub:
         feed = self._feeds.get(tenant)
         if feed is None:
             feed = self._feeds[tenant] = TenantFeed(f"{bits.getrandbits(48):012x}", now)
+            self._announce_at = now
+            self._activate()
             self._wake()
-        self._activate()
         listener = EventListener(tenant, where, key_id)
         feed.add(listener, last_id)
         self._keys[key_id] += 1
@@ -114,76 +128,111 @@ class EventHub:
     def collect(self, batches: Sequence[ChangeBatch]) -> None:
         """Add what a commit changed to the window."""
         if batches and self.is_active:
-            self._batches += batches
-            self._collected += sum([batch.count for batch in batches])
-            if self._collected > MAX_COLLECTED:
-                self._drop_window()
+            self._collector.add(batches)
             self._wake()
-
-    def worker_lost(self, session: str, name: str) -> None:
-        change = WorkerChange(EventType.WORKER_LOST, session, name)
-        self.collect([ChangeBatch(1, lambda: (change,))])
 
     def due_in(self, now: Micros) -> Micros | None:
         """Return how long the window lasts; None if there is nothing to publish."""
-        if not (self._batches or self._early or self._unknown):
+        if self._collector.is_empty and not (self._told or self._told_summaries or self._workers):
             self._is_woken = False
             return None
         return 0 if self._published_at is None else max(0, self._published_at + WINDOW - now)
 
-    def take(self, time: Micros) -> tuple[dict[str, list[Item]], list[str]]:
-        """End the window. Return its changes by tenant, and the runs that have to be looked up. `time` is the time of
-        the store."""
-        batches, self._batches, self._collected = self._batches, [], 0
-        changes: list[Change] = [*self._early]
-        self._early = []
-        for batch in batches:
-            changes += batch.list_changes()
+    def take(self, time: Micros) -> Lookups:
+        """End the window. Return what has to be looked up before it is published."""
         self._is_woken = False
-        items: dict[str, list[Item]] = {}
-        for change in changes:
-            if isinstance(change, RunChange):
-                if change.at > time:
-                    self._early.append(change)
-                else:
-                    self._add_run(items, change)
-            elif isinstance(change, JobChange):
-                self._add_job(items, change)
-            else:
-                for tenant in self._feeds:
-                    items.setdefault(tenant, []).append((change, None))
-        return items, [change.run_id for change in self._unknown]
+        return self._collector.take(time)
 
-    def add_looked_up(self, items: dict[str, list[Item]], found: Mapping[str, Run]) -> None:
-        """Add the changes of runs that were looked up. Those of runs that were not found are dropped."""
-        unknown, self._unknown = self._unknown, []
-        for change in unknown:
-            if (run := found.get(change.run_id)) is not None:
-                self._facts.learn(run)
-                self._add_run(items, change)
-        self._unknown = []
+    def runs_found(self, found: Mapping[str, Run]) -> Lookups:
+        return self._collector.runs_found(found)
 
-    def publish(self, items: Mapping[str, Sequence[Item]], now: Micros, time: Micros) -> None:
+    def jobs_found(self, wanted: Sequence[str], found: Mapping[str, JobStatus]) -> None:
+        self._collector.jobs_found(wanted, found)
+
+    def lookups_failed(self) -> None:
+        self._collector.lookups_failed()
+
+    def publish(self, now: Micros, time: Micros) -> None:
+        """Send the window to the listeners. `now` is an instant of the monotonic clock, `time` that of the store."""
         self._published_at = now
+        items, workers = self._collector.by_tenant()
         for tenant, changes in items.items():
-            if (feed := self._feeds.get(tenant)) is not None:
-                feed.publish(changes, (), now, time)
+            if self._is_wanted_elsewhere(tenant):
+                self._outbox.add(tenant, changes)
+        if self._listening_elsewhere:
+            self._outbox.add_workers(workers)
+        told, self._told = self._told, {}
+        summaries, self._told_summaries = self._told_summaries, {}
+        workers, self._workers = [*workers, *self._workers], []
+        for tenant, feed in self._feeds.items():
+            own: list[Item] = [*items.get(tenant, ()), *told.get(tenant, ()), *((each, None) for each in workers)]
+            others = summaries.get(tenant, ())
+            if own or others:
+                feed.publish(TenantWindow(own, others), now, time)
+        if self._collector.has_lost:
+            self._collector.has_lost = False
+            self._has_lost_messages = True
+            self.reset()
 
     def keep_up(self, now: Micros) -> None:
-        """Send comments to quiet streams. Drop feeds that had no listener for a while, and end collecting if none is
-        left."""
+        """Send comments to quiet streams. Drop feeds that had no listener for a while, and end collecting if no server
+        has listeners any more."""
         if now - self._alive_at >= KEEP_ALIVE_INTERVAL:
             self._alive_at = now
             for feed in self._feeds.values():
                 feed.keep_alive()
         for tenant in [tenant for tenant, feed in self._feeds.items() if feed.is_over(now)]:
             del self._feeds[tenant]
-        if self.is_active and not self._feeds:
-            self.is_active = False
-            self._batches, self._collected = [], 0
-            self._early, self._unknown = [], []
-            self._facts.clear()
-            self.on_active(False)
+        for tenant in [tenant for tenant, until in self._listening_elsewhere.items() if until <= now]:
+            del self._listening_elsewhere[tenant]
+        if self.is_active and not self._feeds and not self._listening_elsewhere:
+            self._deactivate()
+
+    # --- other servers -----------------------------------------------------------------------------------------
+
+    def message(self, now: Micros) -> str | None:
+        """Return the message to send to the other servers now, or None. There is at most one per window."""
+        if self.message_due_in(now) != 0:
+            return None
+        listening = sorted(tenant for tenant, feed in self._feeds.items() if feed.has_listeners)
+        lost, self._has_lost_messages = self._has_lost_messages, False
+        self._sent_at = now
+        self._announce_at = now + ANNOUNCE_INTERVAL
+        return self._outbox.message([ALL_TENANTS] if len(listening) > MAX_NAMED_TENANTS else listening, lost=lost)
+
+    def message_due_in(self, now: Micros) -> Micros | None:
+        """Return when there is a message to send; None if there is nothing to tell."""
+        waits: list[Micros] = []
+        if not self._outbox.is_empty or (self._has_lost_messages and self._listening_elsewhere):
+            waits.append(now)
+        if any(feed.has_listeners for feed in self._feeds.values()):
+            waits.append(self._announce_at)
+        earliest = now if self._sent_at is None else self._sent_at + WINDOW
+        return max(0, max(earliest, min(waits)) - now) if waits else None
+
+    def received(self, text: str | None, now: Micros, time: Micros) -> None:
+        """Take a message of another server. None: messages may have been lost."""
+        if text is None:
+            self._has_lost_messages = self.is_active
+            self.reset()
+            return
+        message = read_message(text)
+        if message is None:
+            return
+        for tenant in message.listening:
+            self._listening_elsewhere[tenant] = now + ANNOUNCED_FOR
+            self._activate()
+        if message.lost:
+            self.reset()
+        if self._feeds:
+            self._workers += workers_of(message)
+        for tenant, news in message.news.items():
+            if tenant in self._feeds:
+                self._told.setdefault(tenant, []).extend(items_of(tenant, news, time))
+                if news.summary is not None:
+                    self._told_summaries.setdefault(tenant, []).append(news.summary)
+        if self._told or self._told_summaries or self._workers:
+            self._wake()
 
     # --- within ------------------------------------------------------------------------------------------------
 
@@ -192,30 +241,21 @@ class EventHub:
             self.is_active = True
             self.on_active(True)
 
+    def _deactivate(self) -> None:
+        self.is_active = False
+        self._collector.clear()
+        self._told, self._told_summaries, self._workers = {}, {}, []
+        self._outbox.clear()
+        self.on_active(False)
+
     def _wake(self) -> None:
         if not self._is_woken:
             self._is_woken = True
             self.on_work()
 
-    def _drop_window(self) -> None:
-        self._batches, self._collected = [], 0
-        self.reset()
+    def _is_wanted_elsewhere(self, tenant: str) -> bool:
+        elsewhere = self._listening_elsewhere
+        return bool(elsewhere) and (tenant in elsewhere or ALL_TENANTS in elsewhere)
 
-    def _add_run(self, items: dict[str, list[Item]], change: RunChange) -> None:
-        facts = self._facts.of_run(change)
-        if facts is None:
-            if len(self._unknown) < MAX_LOOKED_UP:
-                self._unknown.append(change)
-            return
-        if facts.tenant not in self._feeds:
-            return
-        found = items.setdefault(facts.tenant, [])
-        found.append((change, facts))
-        if facts.fires_once and change.status in _COMPLETED_BY:
-            found.append((JobChange(EventType.JOB_COMPLETED, facts.job_id, change.at), facts))
-
-    def _add_job(self, items: dict[str, list[Item]], change: JobChange) -> None:
-        if change.job is not None:
-            facts = self._facts.of_job(change.job)
-            if facts.tenant in self._feeds:
-                items.setdefault(facts.tenant, []).append((change, facts))
+    def _is_wanted(self, tenant: str) -> bool:
+        return tenant in self._feeds or self._is_wanted_elsewhere(tenant)

@@ -10,7 +10,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from timeball.domain.job.job import Job, JobSpec
 from timeball.domain.run.run import Run
-from timeball.domain.run.status import TERMINAL
+from timeball.domain.run.status import TERMINAL, Status
 from timeball.ports.store.changes import RunChange
 
 MAX_FACTS: Final = 50_000
@@ -24,6 +24,10 @@ class JobFacts(Struct, frozen=True, gc=False):
     tags: tuple[str, ...] | UnsetType = UNSET
     kind: str | UnsetType = UNSET
     fires_once: bool = False
+
+    @property
+    def is_complete(self) -> bool:
+        return self.tags is not UNSET
 
 
 class _ShownTask(Struct, frozen=True, gc=False):
@@ -66,26 +70,46 @@ class FactsCache:
         return facts
 
     def of_run(self, change: RunChange) -> JobFacts | None:
-        """Return the facts of the job of a run; None if they have to be looked up."""
-        run_id = change.run_id
-        if change.status in TERMINAL:
-            facts = self._by_run.pop(run_id, None) or self._by_job.get(change.job_id)
-            if facts is not None and facts.fires_once:
-                self._by_job.pop(facts.job_id, None)
-        elif change.spec is not None:
-            facts = self._by_job.get(change.job_id) or _of_claim(change)
-            self._by_run[run_id] = facts
-            _limit(self._by_run)
-        else:
-            facts = self._by_run.get(run_id) or self._by_job.get(change.job_id)
-        if facts is None and change.tenant:
-            return JobFacts(change.tenant, change.job_id)
+        """Return the facts of the job of a run; None if the run has to be looked up.
+
+        A change without a tenant is known only by its run: the id of its job is what the worker says.
+        """
+        is_over = change.status in TERMINAL
+        facts = self._by_run.pop(change.run_id, None) if is_over else self._by_run.get(change.run_id)
+        if change.tenant:
+            if facts is None or not facts.is_complete:
+                facts = self._of_known_job(change)
+            if not is_over and change.status is Status.RUNNING:
+                self._by_run[change.run_id] = facts
+                _limit(self._by_run)
+        elif facts is not None and not facts.is_complete:
+            facts = self._by_job.get(facts.job_id, facts)
+        if is_over and facts is not None and facts.fires_once and not change.is_task:
+            self._by_job.pop(facts.job_id, None)
         return facts
 
-    def learn(self, run: Run) -> None:
-        """Keep the facts of a run that was looked up."""
-        self._by_run[run.id] = JobFacts(run.tenant, run.job_id, run.job_name)
-        _limit(self._by_run)
+    def _of_known_job(self, change: RunChange) -> JobFacts:
+        facts = self._by_job.get(change.job_id)
+        if facts is not None and facts.tenant == change.tenant:
+            return facts
+        return JobFacts(change.tenant, change.job_id) if change.spec is None else _of_claim(change)
+
+    def of_found_run(self, run: Run) -> JobFacts:
+        """Return the facts of a run that was looked up."""
+        facts = self._by_job.get(run.job_id)
+        if facts is None:
+            facts = JobFacts(run.tenant, run.job_id, run.job_name)
+        if not run.is_terminal:
+            self._by_run[run.id] = facts
+            _limit(self._by_run)
+        return facts
+
+    def of_missing_job(self, facts: JobFacts) -> JobFacts:
+        """Return the facts of a job that does not exist any more: it is not looked up again."""
+        known = JobFacts(facts.tenant, facts.job_id, facts.name, (), facts.kind)
+        self._by_job[facts.job_id] = known
+        _limit(self._by_job)
+        return known
 
 
 def _of_spec(tenant: str, job_id: str, spec: JobSpec) -> JobFacts:

@@ -32,7 +32,7 @@ class EventListener:
         self._chunks.append(chunk)
         self._size += len(chunk)
         if self._size > MAX_BACKLOG_BYTES or len(self._chunks) > MAX_BACKLOG_CHUNKS:
-            self._chunks.clear()
+            self._chunks, self._size = [], 0
             self.close()
             self.on_slow()
         else:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+import heapq
+from collections.abc import Iterable
 from typing import Final
 
-from msgspec import UNSET, Struct, field
+from msgspec import UNSET, Struct, structs
 
 from timeball.domain.events import RunsChangedData
 from timeball.operation.events.filters import EventFilter
@@ -18,67 +18,104 @@ MAX_SUMMARY_JOBS: Final = 50
 MAX_SUMMARY_RUNS: Final = 50
 MAX_SUMMARY_TAGS: Final = 50
 
+Counts = dict[str, int]
 
-class RunsSummary(Struct):
+
+class RunsSummary(Struct, frozen=True, kw_only=True):
+    """How many runs reached which status, in all and by job, and how many changes have which tag."""
+
     count: int = 0
-    statuses: Counter[str] = field(default_factory=Counter)
-    jobs: dict[str, Counter[str]] = {}
+    statuses: Counts = {}
+    jobs: dict[str, Counts] = {}
+    """By job: how many of its runs reached which status. A job that itself changed has an entry as well."""
     runs: list[str] = []
-    tags: Counter[str] = field(default_factory=Counter)
-    job_events: Counter[str] = field(default_factory=Counter)
+    tags: Counts = {}
+    job_events: Counts = {}
     jobs_truncated: bool = False
+    runs_truncated: bool = False
     tags_truncated: bool = False
-    """True if some changes are of jobs whose tags are unknown, or of tags that are not listed."""
-    kinds_unknown: bool = False
+    """True if some changes are of tags that are not listed, or of jobs whose tags are unknown."""
 
     @classmethod
     def of(cls, items: Iterable[tuple[Change, JobFacts | None]]) -> RunsSummary:
-        summary = cls()
-        statuses: Counter[tuple[str, str]] = Counter()
+        jobs: dict[str, Counts] = {}
+        job_events: Counts = {}
         runs: dict[str, None] = {}
-        tagged: dict[str, JobFacts] = {}
+        tagged: dict[str, tuple[str, ...]] = {}
+        tags_truncated = runs_truncated = False
         for change, facts in items:
-            if isinstance(change, RunChange):
+            if type(change) is RunChange:
                 job_id = change.job_id if facts is None else facts.job_id
-                statuses[job_id, change.status] += 1
+                counts = jobs.get(job_id)
+                if counts is None:
+                    counts = jobs[job_id] = {}
+                if change.progress is None:
+                    status = change.status
+                    counts[status] = counts.get(status, 0) + 1
                 if len(runs) < MAX_SUMMARY_RUNS:
                     runs[change.run_id] = None
+                elif not runs_truncated and change.run_id not in runs:
+                    runs_truncated = True
                 if facts is None or facts.tags is UNSET:
-                    summary.tags_truncated = True
+                    tags_truncated = True
                 elif facts.tags:
-                    tagged[job_id] = facts
-            elif isinstance(change, JobChange):
-                summary.job_events[change.type] += 1
-        summary.runs = list(runs)
-        for (job_id, status), count in statuses.items():
-            summary.count += count
-            summary.statuses[status] += count
-            summary.jobs.setdefault(job_id, Counter())[status] = count
-        for job_id, facts in tagged.items():
-            total = summary.jobs[job_id].total()
-            for tag in facts.tags or ():
-                summary.tags[tag] += total
-        return summary
+                    tagged[job_id] = facts.tags
+            elif type(change) is JobChange:
+                _count(job_events, change.type)
+                jobs.setdefault(change.job_id, {})
+        statuses: Counts = {}
+        for counts in jobs.values():
+            for name, count in counts.items():
+                _count(statuses, name, count)
+        tags: Counts = {}
+        for job_id, own_tags in tagged.items():
+            total = sum(jobs[job_id].values())
+            for tag in own_tags:
+                _count(tags, tag, total)
+        return cls(
+            count=sum(statuses.values()),
+            statuses=statuses,
+            jobs=jobs,
+            runs=list(runs),
+            tags=tags,
+            job_events=job_events,
+            runs_truncated=runs_truncated,
+            tags_truncated=tags_truncated,
+        )
 
-    def add(self, other: RunsSummary) -> None:
-        self.count += other.count
-        self.statuses += other.statuses
-        for job_id, statuses in other.jobs.items():
-            self.jobs[job_id] = self.jobs.get(job_id, Counter()) + statuses
-        self.runs = list(dict.fromkeys([*self.runs, *other.runs]))[:MAX_SUMMARY_RUNS]
-        self.tags += other.tags
-        self.job_events += other.job_events
-        self.jobs_truncated = self.jobs_truncated or other.jobs_truncated
-        self.tags_truncated = self.tags_truncated or other.tags_truncated
+    def plus(self, other: RunsSummary) -> RunsSummary:
+        jobs = {job_id: dict(counts) for job_id, counts in self.jobs.items()}
+        for job_id, counts in other.jobs.items():
+            jobs[job_id] = _sum(jobs.get(job_id, {}), counts)
+        runs = list(dict.fromkeys([*self.runs, *other.runs]))
+        return RunsSummary(
+            count=self.count + other.count,
+            statuses=_sum(self.statuses, other.statuses),
+            jobs=jobs,
+            runs=runs[:MAX_SUMMARY_RUNS],
+            tags=_sum(self.tags, other.tags),
+            job_events=_sum(self.job_events, other.job_events),
+            jobs_truncated=self.jobs_truncated or other.jobs_truncated,
+            runs_truncated=self.runs_truncated or other.runs_truncated or len(runs) > MAX_SUMMARY_RUNS,
+            tags_truncated=self.tags_truncated or other.tags_truncated,
+        )
 
-    def limited(self, jobs: int = MAX_SUMMARY_JOBS, runs: int = MAX_SUMMARY_RUNS, tags: int = MAX_SUMMARY_TAGS) -> None:
-        """Drop the jobs and tags with the fewest changes."""
-        if len(self.jobs) > jobs:
-            largest = sorted(self.jobs.items(), key=lambda item: -item[1].total())[:jobs]
-            self.jobs, self.jobs_truncated = dict(largest), True
-        if len(self.tags) > tags:
-            self.tags, self.tags_truncated = Counter(dict(self.tags.most_common(tags))), True
-        del self.runs[runs:]
+    def limited(
+        self, jobs: int = MAX_SUMMARY_JOBS, runs: int = MAX_SUMMARY_RUNS, tags: int = MAX_SUMMARY_TAGS
+    ) -> RunsSummary:
+        """Return the summary without the jobs and tags that have the fewest changes."""
+        few_jobs, few_runs, few_tags = len(self.jobs) <= jobs, len(self.runs) <= runs, len(self.tags) <= tags
+        if few_jobs and few_runs and few_tags:
+            return self
+        return structs.replace(
+            self,
+            jobs=self.jobs if few_jobs else dict(heapq.nlargest(jobs, self.jobs.items(), key=_total)),
+            runs=self.runs[:runs],
+            tags=self.tags if few_tags else dict(heapq.nlargest(tags, self.tags.items(), key=_number)),
+            jobs_truncated=self.jobs_truncated or not few_jobs,
+            runs_truncated=self.runs_truncated or not few_runs,
+            tags_truncated=self.tags_truncated or not few_tags,
+        )
 
     def narrowed(self, where: EventFilter) -> RunsSummary | None:
         """Return the part that a filter selects; None if it is certainly empty. Where the summary cannot tell, it is
@@ -86,39 +123,47 @@ class RunsSummary(Struct):
         """
         if where.is_empty:
             return self
-        if where.statuses and not any(self.statuses.get(status) for status in where.statuses):
+        if where.statuses and where.statuses.isdisjoint(self.statuses):
             return None
-        if where.job_id:
-            statuses = self.jobs.get(where.job_id)
-            if statuses is None:
-                return self if self.jobs_truncated else None
-            return _part(statuses, where, {where.job_id: statuses})
+        if where.run_id and where.run_id not in self.runs and not self.runs_truncated:
+            return None
         if where.tag and where.tag not in self.tags and not self.tags_truncated:
             return None
-        if (
-            where.run_id
-            and where.run_id not in self.runs
-            and len(self.runs) < MAX_SUMMARY_RUNS
-            and not self.jobs_truncated
-        ):
+        if not where.job_id:
+            return self
+        counts = self.jobs.get(where.job_id)
+        if counts is None:
+            return self if self.jobs_truncated else None
+        wanted = {status: count for status, count in counts.items() if not where.statuses or status in where.statuses}
+        if counts and not wanted:
             return None
-        return self
+        runs = [where.run_id] if where.run_id else []
+        return RunsSummary(count=sum(wanted.values()), statuses=wanted, jobs={where.job_id: wanted}, runs=runs)
 
     @property
     def data(self) -> RunsChangedData:
         return RunsChangedData(
             count=self.count,
-            statuses=dict(self.statuses),
-            jobs={job_id: dict(statuses) for job_id, statuses in self.jobs.items()},
+            statuses=self.statuses,
+            jobs=self.jobs,
             jobs_truncated=self.jobs_truncated,
             runs=self.runs,
-            tags=dict(self.tags),
-            job_events=dict(self.job_events),
+            tags=self.tags,
+            job_events=self.job_events,
         )
 
 
-def _part(statuses: Mapping[str, int], where: EventFilter, jobs: dict[str, Counter[str]]) -> RunsSummary | None:
-    wanted = Counter({status: n for status, n in statuses.items() if not where.statuses or status in where.statuses})
-    if not wanted:
-        return None
-    return RunsSummary(count=wanted.total(), statuses=wanted, jobs=jobs, runs=[where.run_id] if where.run_id else [])
+def _count(counts: Counts, key: str, number: int = 1) -> None:
+    counts[key] = counts.get(key, 0) + number
+
+
+def _sum(one: Counts, other: Counts) -> Counts:
+    return {key: one.get(key, 0) + other.get(key, 0) for key in one | other}
+
+
+def _total(job: tuple[str, Counts]) -> int:
+    return sum(job[1].values())
+
+
+def _number(tag: tuple[str, int]) -> int:
+    return tag[1]

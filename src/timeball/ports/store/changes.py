@@ -35,6 +35,8 @@ class RunChange(Struct, frozen=True, gc=False):
     """The JSON of the registered task that a claimed run executes."""
     progress: tuple[float | None, str] | None = None
     """The fraction and the note of a report of progress."""
+    is_task: bool = False
+    """True if the run is that of a task of a workflow, and has ended."""
 
 
 class JobChange(Struct, frozen=True, gc=False):
@@ -47,6 +49,12 @@ class JobChange(Struct, frozen=True, gc=False):
     """The job after the change, if the transaction read it."""
 
 
+class JobSeen(Struct, frozen=True, gc=False):
+    """A job that the transaction read, and whose runs it changed."""
+
+    job: Job
+
+
 class WorkerChange(Struct, frozen=True, gc=False):
     type: EventType
     session: str
@@ -54,6 +62,7 @@ class WorkerChange(Struct, frozen=True, gc=False):
 
 
 Change = RunChange | JobChange | WorkerChange
+Recorded = Change | JobSeen
 
 
 class ChangeBatch(Struct, frozen=True, gc=False):
@@ -61,7 +70,7 @@ class ChangeBatch(Struct, frozen=True, gc=False):
 
     count: int
     """The number of changes, or a few more."""
-    list_changes: Callable[[], Iterable[Change]]
+    list_changes: Callable[[], Iterable[Recorded]]
 
 
 ChangeListener = Callable[[Sequence[ChangeBatch]], None]

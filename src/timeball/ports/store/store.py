@@ -93,8 +93,8 @@ class Store(
         ...
 
     def send_to_servers(self, message: str) -> None:
-        """Send a message of at most `MAX_MESSAGE_BYTES` to the other servers: soon, never inside a transaction. It
-        replaces one that was not sent yet. It may be lost."""
+        """Send a message of at most `MAX_MESSAGE_BYTES` to the other servers: soon, never inside a transaction. It may
+        be lost; the listener is called with None if the loss is noticed."""
         ...
 
 

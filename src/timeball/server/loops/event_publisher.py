@@ -1,9 +1,13 @@
-"""The loop that publishes what the commits of this server changed, in windows, to the clients that listen."""
+"""The loop that publishes what the commits of this server changed, in windows, to the clients that listen, and tells
+it to the other servers.
+"""
 
 from __future__ import annotations
 
+from timeball.domain.errors import Unavailable
 from timeball.domain.instant import Micros
 from timeball.operation.context import Context
+from timeball.operation.events.collector import NO_LOOKUPS, Lookups
 from timeball.server.loop import TICK, Loop
 from timeball.server.wakeups import LocalWakeups
 
@@ -18,24 +22,38 @@ class EventPublisher(Loop):
         self._hub = context.events
         self._hub.on_work = self.nudge
         self._hub.on_active = self._watch
+        self._store.listen_to_servers(self._received)
 
     async def turn(self) -> Micros:
-        hub = self._hub
-        now = self._clock.monotonic()
+        hub, clock = self._hub, self._clock
         if not hub.is_active:
             return TICK
-        hub.keep_up(now)
-        left = hub.due_in(now)
-        if left is None:
-            return TICK
-        if left > 0:
-            return left
-        items, unknown = hub.take(self._store.now())
-        if unknown:
-            hub.add_looked_up(items, await self._store.runs(unknown))
-        hub.publish(items, now, self._store.now())
-        left = hub.due_in(now)
-        return TICK if left is None else left
+        hub.keep_up(clock.monotonic())
+        if hub.due_in(clock.monotonic()) == 0:
+            wanted = hub.take(self._store.now())
+            if wanted is not NO_LOOKUPS:
+                await self._look_up(wanted)
+            hub.publish(clock.monotonic(), self._store.now())
+        now = clock.monotonic()
+        if (message := hub.message(now)) is not None:
+            self._store.send_to_servers(message)
+        waits = [wait for wait in (hub.due_in(now), hub.message_due_in(now)) if wait is not None]
+        return min(waits, default=TICK)
+
+    async def _look_up(self, wanted: Lookups) -> None:
+        """Read the runs and jobs that events name and that this server does not know: of runs that were claimed before
+        the first listener came, or by another server.
+        """
+        try:
+            if wanted.run_ids:
+                wanted = self._hub.runs_found(await self._store.runs(wanted.run_ids))
+            if wanted.job_ids:
+                self._hub.jobs_found(wanted.job_ids, await self._store.jobs(wanted.job_ids))
+        except Unavailable:
+            self._hub.lookups_failed()
+
+    def _received(self, message: str | None) -> None:
+        self._hub.received(message, self._clock.monotonic(), self._store.now())
 
     def _watch(self, is_active: bool) -> None:
         self._store.watch_changes(self._hub.collect if is_active else None)

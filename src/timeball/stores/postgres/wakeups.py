@@ -15,6 +15,8 @@ from timeball.ports.store.store import MessageListener, WakeupListener
 CHANNEL: Final = "timeball"
 MESSAGE_CHANNEL: Final = "timeball_events"
 """The channel of messages between servers. Servers of earlier versions do not listen to it."""
+MAX_UNSENT_MESSAGES: Final = 8
+"""Maximum number of messages that wait for the connection. Later ones are dropped."""
 NOTIFY_DELAY: Final = 0.003
 NOTIFY_INTERVAL: Final = 0.01
 """Minimum seconds between two messages: under load each message would cost as much as the jobs that it announces."""
@@ -39,16 +41,19 @@ class PostgresWakeups:
         self._topics: dict[str, None] = {}
         self._something = asyncio.Event()
         self.message_listeners: list[MessageListener] = []
-        self._message: str | None = None
-        """The message that is to be sent next."""
+        self._messages: list[str] = []
+        """Messages to the other servers that are not sent yet."""
 
     def wake_all(self, topic: str) -> None:
         self._topics[topic] = None
         self._something.set()
 
     def send(self, message: str) -> None:
-        self._message = message
-        self._something.set()
+        if len(self._messages) < MAX_UNSENT_MESSAGES:
+            self._messages.append(message)
+            self._something.set()
+        else:
+            self._tell_loss()
 
     async def keep_listening(self) -> None:
         while True:
@@ -63,8 +68,7 @@ class PostgresWakeups:
         try:
             await connection.add_listener(CHANNEL, self._heard)
             await connection.add_listener(MESSAGE_CHANNEL, self._received)
-            for listener in self.message_listeners:  # messages may have been lost while there was no connection
-                listener(None)
+            self._tell_loss()  # messages may have been lost while there was no connection
             idle = 0
             while not connection.is_closed():
                 with contextlib.suppress(TimeoutError):
@@ -74,11 +78,11 @@ class PostgresWakeups:
                     idle = 0
                     await asyncio.sleep(NOTIFY_DELAY)
                     topics, self._topics = self._topics, {}
-                    message, self._message = self._message, None
+                    messages, self._messages = self._messages, []
                     self._something.clear()
                     if topics:
                         await connection.execute("SELECT pg_notify($1, $2)", CHANNEL, ",".join(topics))
-                    if message is not None:
+                    for message in messages:
                         await connection.execute("SELECT pg_notify($1, $2)", MESSAGE_CHANNEL, message)
                     await asyncio.sleep(NOTIFY_INTERVAL)
                 elif idle >= PROBE_AFTER:
@@ -92,6 +96,10 @@ class PostgresWakeups:
             for topic in str(payload).split(","):
                 for hint in self.listeners:
                     hint(topic)
+
+    def _tell_loss(self) -> None:
+        for listener in self.message_listeners:
+            listener(None)
 
     def _received(self, connection: Any, pid: int, channel: str, payload: object) -> None:
         if pid != connection.get_server_pid():

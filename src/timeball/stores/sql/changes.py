@@ -13,9 +13,18 @@ from typing import Final, TypeVar, assert_never
 from timeball.domain.events import EventType
 from timeball.domain.instant import MILLISECOND, Micros
 from timeball.domain.job.job import Job, JobState
+from timeball.domain.run.ledger import Origin
 from timeball.domain.run.lifecycle import State
 from timeball.domain.run.status import Status
-from timeball.ports.store.changes import Change, ChangeBatch, JobChange, RunChange, WorkerChange
+from timeball.ports.store.changes import (
+    Change,
+    ChangeBatch,
+    JobChange,
+    JobSeen,
+    Recorded,
+    RunChange,
+    WorkerChange,
+)
 from timeball.ports.store.jobs import Submission
 from timeball.ports.store.runs import Claim, Settlement, SlotRequest
 from timeball.ports.worker_protocol import Progress
@@ -61,6 +70,12 @@ def record_progress(tx: Tx, steps: Sequence[Progress], now: Micros) -> None:
     _record(tx, steps, partial(_progress, now))
 
 
+def record_planned(tx: Tx, jobs: Iterable[Job]) -> None:
+    """Record jobs whose runs were planned, so that the events of these runs can name them."""
+    if tx.changes is not None:
+        _record(tx, list(jobs), _seen)
+
+
 def record_amendments(tx: Tx, jobs: Sequence[tuple[Job, Job]]) -> None:
     """Record jobs that were changed, each before and after the change."""
     _record(tx, jobs, _amendments)
@@ -71,7 +86,9 @@ def record_worker(tx: Tx, what: EventType, session: str, name: str = "") -> None
         tx.changes.append(ChangeBatch(1, lambda: (WorkerChange(what, session, name),)))
 
 
-def _record(tx: Tx, items: Sequence[T], list_changes: Callable[[Sequence[T]], Iterable[Change]], more: int = 0) -> None:
+def _record(
+    tx: Tx, items: Sequence[T], list_changes: Callable[[Sequence[T]], Iterable[Recorded]], more: int = 0
+) -> None:
     if tx.changes is not None and items:
         tx.changes.append(ChangeBatch(len(items) + more, partial(list_changes, items)))
 
@@ -100,6 +117,7 @@ def _ends(rows: Sequence[NewHistoryRow]) -> list[RunChange]:
             row.fire_time,
             _due_at(row),
             row.started_at,
+            is_task=row.origin == Origin.TASK,
         )
         for row in rows
     ]
@@ -177,6 +195,10 @@ def _waiting(now: Micros, runs: Sequence[tuple[RunRow, Status]]) -> list[RunChan
 
 def _progress(now: Micros, steps: Sequence[Progress]) -> list[RunChange]:
     return [RunChange(each.run_id, "", "", Status.RUNNING, now, progress=(each.fraction, each.note)) for each in steps]
+
+
+def _seen(jobs: Sequence[Job]) -> list[JobSeen]:
+    return [JobSeen(job) for job in jobs]
 
 
 def _amendments(jobs: Sequence[tuple[Job, Job]]) -> list[JobChange]:

@@ -88,7 +88,8 @@ class Workers(StorePart):
 
     async def lapsed(self, limit: int) -> list[Settlement]:
         async def mark(tx: Tx) -> None:
-            await tx.execute(LAPSE)
+            for session, name in await tx.fetch(LAPSE):
+                record_worker(tx, EventType.WORKER_LOST, session, name)
 
         async def find(tx: Tx) -> list[Settlement]:
             lost = starmap(_LostAttempt, await tx.fetch(LOST_RUNS, most=limit))

@@ -1,0 +1,99 @@
+"""The changes of one tenant in one window."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from operator import itemgetter
+from typing import Final
+
+from msgspec import UNSET
+
+from timeball.operation.events.filters import EventFilter
+from timeball.operation.events.job_facts import JobFacts
+from timeball.operation.events.summary import RunsSummary
+from timeball.ports.store.changes import Change, JobChange, RunChange
+
+Item = tuple[Change, JobFacts | None]
+Numbered = tuple[int, Item]
+"""A change with its position in the window."""
+
+
+_POSITION = itemgetter(0)
+
+
+class TenantWindow:
+    """Finds the changes that a filter selects. It groups them by job, run, tag, kind or status when a filter needs
+    that: a listener then costs as much as it gets, not as much as there is.
+    """
+
+    def __init__(self, items: Sequence[Item], summaries: Sequence[RunsSummary] = ()) -> None:
+        self.items: Final = items
+        self.summaries: Final = summaries
+        """Summaries from other servers."""
+        self._groups: dict[str, dict[object, list[Numbered]]] = {}
+
+    @property
+    def size(self) -> int:
+        return len(self.items) + len(self.summaries)
+
+    @cached_property
+    def summary(self) -> RunsSummary:
+        return RunsSummary.of(self.items)
+
+    @cached_property
+    def _numbered(self) -> list[Numbered]:
+        return list(enumerate(self.items))
+
+    def select(self, where: EventFilter) -> Sequence[Numbered]:
+        if where.is_empty:
+            return self._numbered
+        return [each for each in self._candidates(where) if where.passes(*each[1])]
+
+    def _candidates(self, where: EventFilter) -> Iterable[Numbered]:
+        if where.run_id:
+            return self._grouped("run", _run_of).get(where.run_id, ())
+        if where.job_id:
+            return self._grouped("job", _job_of).get(where.job_id, ())
+        if where.tag:
+            return self._grouped("tag", _tags_of).get(where.tag, ())
+        if where.kind:
+            return self._grouped("kind", _kind_of).get(where.kind, ())
+        by_status = self._grouped("status", _status_of)
+        found = [each for status in where.statuses for each in by_status.get(status, ())]
+        return sorted(found, key=_POSITION)
+
+    def _grouped(self, name: str, keys: Callable[[Item], Iterable[object]]) -> dict[object, list[Numbered]]:
+        groups = self._groups.get(name)
+        if groups is None:
+            groups = self._groups[name] = defaultdict(list)
+            for each in self._numbered:
+                for key in keys(each[1]):
+                    groups[key].append(each)
+        return groups
+
+
+def _run_of(item: Item) -> Iterable[object]:
+    return (item[0].run_id,) if isinstance(item[0], RunChange) else ()
+
+
+def _job_of(item: Item) -> Iterable[object]:
+    change, facts = item
+    if facts is not None:
+        return (facts.job_id,)
+    return (change.job_id,) if isinstance(change, RunChange | JobChange) else ()
+
+
+def _tags_of(item: Item) -> Iterable[object]:
+    facts = item[1]
+    return () if facts is None or facts.tags is UNSET else facts.tags
+
+
+def _kind_of(item: Item) -> Iterable[object]:
+    facts = item[1]
+    return () if facts is None or facts.kind is UNSET else (facts.kind,)
+
+
+def _status_of(item: Item) -> Iterable[object]:
+    return (item[0].status,) if isinstance(item[0], RunChange) else ()
