@@ -1,14 +1,23 @@
 """`GET /v1/events` over real HTTP, on both stores: I24 for streams, bounded work and memory for listeners (I28)."""
 
+import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.api import OTHER, WORKER, FakeWorker, serving
-from tests.support.event_streams import HttpApi, over_http
+from tests.support.api import ADMIN, OTHER, WORKER, FakeWorker, serving
+from tests.support.event_streams import HttpApi, over_http, until
 from tests.support.migrated import sqlite_store
 from timeball import system
+from timeball.api.auth import REMEMBER
+from timeball.api.event_streams import CHECK_INTERVAL, MAX_UNCHECKED_TIME
+from timeball.domain.errors import Unavailable
+from timeball.domain.instant import SECOND
+from timeball.domain.run.status import Status
+from timeball.operation.events import hub
+from timeball.operation.events.listener import MAX_BACKLOG_BYTES
+from timeball.ports.store.changes import ChangeBatch, RunChange
 from timeball.ports.store.store import Store
 from timeball.stores.postgres.store import PostgresStore
 
@@ -167,3 +176,153 @@ async def test_me_tells_credential_tenant_and_permissions(http: HttpApi) -> None
     theirs = (await http.api("GET", "/v1/me", WORKER)).json()
     assert (theirs["role"], theirs["permissions"]) == ("worker", ["worker"])
     assert (await http.api("GET", "/v1/me", None)).status_code == 401
+
+
+async def test_the_stream_of_a_revoked_key_ends(http: HttpApi) -> None:
+    made = (await http.api("POST", "/v1/api-keys", json={"role": "admin", "name": "page"})).json()
+    async with http.events(key=made["key"]) as events, http.events() as others:
+        await http.api.create(name="before")
+        assert (await events.until("timeball.job.created")).data["name"] == "before"
+        assert (await http.api("DELETE", f"/v1/api-keys/{made['keyId']}")).status_code == 204
+        assert await events.ended()
+        assert (await http.api("GET", "/v1/events", made["key"])).status_code == 401
+        await http.api.create(name="after")
+        await others.until("timeball.job.created", lambda data: data["name"] == "after")
+
+
+async def test_a_key_that_another_server_revoked_ends_the_stream_as_well(http: HttpApi) -> None:
+    """The server of the stream learns it from the store: it must not believe its cache for longer."""
+    made = (await http.api("POST", "/v1/api-keys", json={"role": "admin", "name": "page"})).json()
+    async with http.events(key=made["key"]) as events:
+        assert await http.api.server.context.store.revoke_key(made["keyId"])
+        assert await events.ended()
+
+
+def test_a_revoked_key_is_noticed_within_five_seconds() -> None:
+    """The cache of keys, and then the next check."""
+    assert REMEMBER + CHECK_INTERVAL < 5 * SECOND
+    assert MAX_UNCHECKED_TIME <= 5 * SECOND
+
+
+async def test_a_stream_whose_key_cannot_be_checked_ends(http: HttpApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def away(*_: object) -> None:
+        raise Unavailable("the store does not answer")
+
+    async with http.events() as events:
+        monkeypatch.setattr(http.api.server.context.store, "key_by_digest", away)
+        assert await events.ended()
+
+
+async def test_a_client_that_never_reads_is_dropped_and_others_are_not(
+    http: HttpApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I28: what waits for it in the server is bounded, and so is the time that its connection lasts."""
+    monkeypatch.setattr(hub, "WINDOW", 0)
+    events_hub = http.api.server.context.events
+    with socket.create_connection(("127.0.0.1", http.port)) as deaf:
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        deaf.sendall(f"GET /v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {ADMIN}\r\n\r\n".encode())
+        await until(lambda: events_hub.count == 1)
+        (listener,) = next(iter(events_hub._feeds.values())).listeners()
+        async with http.events() as events:
+            number = largest = 0
+            while not listener.is_closed:
+                number += 1
+                changes = [
+                    RunChange(f"r_{number}_{each}", "j_" + "x" * 500, "default", Status.QUEUED, 0) for each in range(90)
+                ]
+                events_hub.collect([ChangeBatch(90, lambda changes=changes: changes)])  # type: ignore[misc]
+                await events.until("timeball.run.queued", lambda data, last=f"r_{number}_89": data["runId"] == last)
+                largest = max(largest, listener._size)
+                assert number < 5_000
+            assert largest <= MAX_BACKLOG_BYTES
+            assert (listener._size, listener._chunks) == (0, [])
+            await until(lambda: events_hub.count == 1)
+            await http.api.create(name="still here")
+            await events.until("timeball.job.created", lambda data: data["name"] == "still here")
+
+
+async def test_streams_are_bounded(http: HttpApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    """I28: refused before the answer begins."""
+    monkeypatch.setattr(hub, "MAX_LISTENERS_PER_KEY", 1)
+    async with http.events():
+        refused = await http.api("GET", "/v1/events")
+        assert (refused.status_code, refused.headers["retry-after"]) == (429, "5")
+        monkeypatch.setattr(hub, "MAX_LISTENERS", 1)
+        refused = await http.api("GET", "/v1/events", OTHER)
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
+    await until(lambda: http.api.server.context.events.count == 0)
+    async with http.events():
+        pass
+
+
+async def test_a_stopping_server_ends_its_streams(http: HttpApi) -> None:
+    async with http.events() as events:
+        http.api.server.context.events.close()
+        assert await events.ended()
+
+
+async def test_a_client_that_leaves_leaves_nothing_behind(http: HttpApi) -> None:
+    for _ in range(5):
+        async with http.events():
+            assert http.api.server.context.events.count == 1
+        await until(lambda: http.api.server.context.events.count == 0)
+
+
+async def test_runs_that_began_before_the_listener_came_are_named(http: HttpApi) -> None:
+    worker = await worker_of(http)
+    job = await http.api.create(name="long", tags=["night"], schedule={"type": "interval", "expression": "1h"})
+    await http.api("POST", f"/v1/jobs/{job['jobId']}/run")
+    assigned = await worker.take()
+    once = await http.api.create(name="once", tags=["night"])
+    single = await worker.take((assigned["token"],))
+    async with http.events("?tag=night") as events, http.events(key=OTHER) as others:
+        step = {"runId": assigned["runId"], "token": assigned["token"], "fraction": 0.5, "note": "half"}
+        await worker.report(progress=[step])
+        progress = await events.until("timeball.run.progress")
+        assert (progress.data["runId"], progress.data["jobName"]) == (assigned["runId"], "long")
+        assert (progress.data["progress"], progress.data["note"]) == (0.5, "half")
+        await worker.succeed(single)
+        ended = await events.until("timeball.run.succeeded")
+        assert (ended.data["jobId"], ended.data["jobName"], ended.data["tags"]) == (once["jobId"], "once", ["night"])
+        await worker.succeed(assigned)
+        ended = await events.until("timeball.run.succeeded")
+        assert (ended.data["runId"], ended.data["jobName"]) == (assigned["runId"], "long")
+        answer = await http.api(
+            "POST", "/v1/jobs", OTHER, json={"name": "theirs", "task": {"kind": "shell", "command": "true"}}
+        )
+        assert answer.status_code == 201
+        assert (await others.next()).data["name"] == "theirs", "nothing of the others before it"
+
+
+async def test_what_people_do_with_jobs_and_runs_is_told(http: HttpApi) -> None:
+    worker = await worker_of(http)
+    async with http.events() as events:
+        job = (await http.api.create(name="j", schedule={"type": "interval", "expression": "1h"}))["jobId"]
+        await http.api("PATCH", f"/v1/jobs/{job}", json={"description": "new"})
+        await http.api("POST", f"/v1/jobs/{job}/pause")
+        await http.api("POST", f"/v1/jobs/{job}/resume")
+        for kind in ("created", "updated", "paused", "resumed"):
+            assert (await events.until(f"timeball.job.{kind}")).data == {"jobId": job, "name": "j"}
+        await http.api("POST", f"/v1/jobs/{job}/run")
+        first = await worker.take()
+        await http.api("POST", f"/v1/jobs/{job}/run")
+        blocked = await events.until("timeball.run.queued", lambda data: data["status"] == "blocked")
+        await worker.succeed(first)
+        await events.until("timeball.run.succeeded")
+        second = await worker.take()
+        assert second["runId"] == blocked.data["runId"]
+        await worker.succeed(second)
+        once = await http.api.create(name="once", retry={"maxRetries": 0})
+        await worker.fail(await worker.take())
+        dead = await events.until("timeball.run.dead")
+        assert dead.data["jobId"] == once["jobId"]
+        retried = (await http.api("POST", f"/v1/runs/{dead.data['runId']}/retry")).json()
+        again = await events.until("timeball.run.queued", lambda data: data["jobId"] == once["jobId"])
+        assert again.data["runId"] == retried["runId"]
+        await http.api("POST", f"/v1/runs/{again.data['runId']}/cancel")
+        assert (await events.until("timeball.run.cancelled")).data["runId"] == again.data["runId"]
+        await http.api("DELETE", f"/v1/jobs/{job}")
+        assert (await events.until("timeball.job.cancelled")).data["jobId"] == job
+        await worker.send("goodbye", {"session": worker.session}, status=204)
+        assert (await events.until("timeball.worker.left")).data["workerId"] == worker.session

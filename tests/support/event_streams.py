@@ -32,7 +32,7 @@ class Frame:
 
     @property
     def data(self) -> Any:
-        return self.event["data"]
+        return self.event.get("data", {})
 
 
 class EventReader:

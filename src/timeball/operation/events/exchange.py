@@ -33,18 +33,16 @@ SUMMARY_SIZES: Final = (20, 5, 0)
 """Numbers of jobs, runs and tags of a summary that are tried until it fits."""
 
 
-class SentRun(Struct, frozen=True, array_like=True, gc=False):
-    run_id: str
+class SentChange(Struct, frozen=True, array_like=True, gc=False):
+    """A change of a run, or, without the id of a run, of a job."""
+
+    what: str
+    """The status of the run, or the type of the event of the job."""
     job_id: str
-    status: str
-    attempt: int
-    worker: str | None
+    run_id: str | None = None
+    attempt: int = 0
+    worker: str | None = None
     progress: tuple[float | None, str] | None = None
-
-
-class SentJob(Struct, frozen=True, array_like=True, gc=False):
-    job_id: str
-    type: str
 
 
 class SentFacts(Struct, frozen=True, array_like=True, gc=False):
@@ -62,8 +60,7 @@ class SentWorker(Struct, frozen=True, array_like=True, gc=False):
 class TenantNews(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """What changed for a tenant."""
 
-    runs: list[SentRun] = []
-    jobs: list[SentJob] = []
+    changes: list[SentChange] = []
     facts: dict[str, SentFacts] = {}
     summary: RunsSummary | None = None
 
@@ -152,24 +149,23 @@ def read_message(text: str) -> ServerMessage | None:
 def items_of(tenant: str, news: TenantNews, time: Micros) -> list[Item]:
     """Return the changes that another server told one by one. Those that this version does not know are left out."""
     found: list[Item] = []
-    for run in news.runs:
-        if run.status in _STATUSES:
-            change = RunChange(
-                run.run_id,
-                run.job_id,
+    for each in news.changes:
+        facts = _facts(tenant, each.job_id, news)
+        if each.run_id is None:
+            if (kind := _TYPES.get(each.what)) is not None:
+                found.append((JobChange(kind, each.job_id, time), facts))
+        elif (status := _STATUSES.get(each.what)) is not None:
+            run = RunChange(
+                each.run_id,
+                each.job_id,
                 tenant,
-                _STATUSES[run.status],
+                status,
                 time,
-                run.attempt,
-                worker=run.worker,
-                progress=run.progress,
+                each.attempt,
+                worker=each.worker,
+                progress=each.progress,
             )
-            found.append((change, _facts(tenant, run.job_id, news)))
-    found += [
-        (JobChange(_TYPES[job.type], job.job_id, time), _facts(tenant, job.job_id, news))
-        for job in news.jobs
-        if job.type in _TYPES
-    ]
+            found.append((run, facts))
     return found
 
 
@@ -178,20 +174,22 @@ def workers_of(message: ServerMessage) -> list[WorkerChange]:
 
 
 def _one_by_one(items: Sequence[Item]) -> TenantNews:
-    runs: list[SentRun] = []
-    jobs: list[SentJob] = []
+    changes: list[SentChange] = []
     facts_of_jobs: dict[str, SentFacts] = {}
     for change, facts in items:
-        job_id = "" if facts is None else facts.job_id
         if isinstance(change, RunChange):
-            job_id = job_id or change.job_id
-            runs.append(SentRun(change.run_id, job_id, change.status, change.attempt, change.worker, change.progress))
+            job_id = change.job_id if facts is None else facts.job_id
+            changes.append(
+                SentChange(change.status, job_id, change.run_id, change.attempt, change.worker, change.progress)
+            )
         elif isinstance(change, JobChange):
             job_id = change.job_id
-            jobs.append(SentJob(job_id, change.type))
+            changes.append(SentChange(change.type, job_id))
+        else:
+            continue
         if facts is not None and job_id not in facts_of_jobs:
             facts_of_jobs[job_id] = SentFacts(_or_none(facts.name), _or_none(facts.kind), _or_none(facts.tags))
-    return TenantNews(runs=runs, jobs=jobs, facts=facts_of_jobs)
+    return TenantNews(changes=changes, facts=facts_of_jobs)
 
 
 def _facts(tenant: str, job_id: str, news: TenantNews) -> JobFacts:

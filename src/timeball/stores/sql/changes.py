@@ -29,6 +29,7 @@ from timeball.ports.store.jobs import Submission
 from timeball.ports.store.runs import Claim, Settlement, SlotRequest
 from timeball.ports.worker_protocol import Progress
 from timeball.stores.sql.driver import Row, Tx
+from timeball.stores.sql.rows.runs import shown_as
 from timeball.stores.sql.schema.runs import NewHistoryRow, NewRunRow, RuledHistoryRow, RunRow
 
 T = TypeVar("T")
@@ -64,6 +65,11 @@ def record_submissions(tx: Tx, submissions: Sequence[Submission], assigned: Mapp
 def record_waiting(tx: Tx, runs: Sequence[tuple[RunRow, Status]], now: Micros) -> None:
     """Record runs of which an attempt ended, and which wait for the next one."""
     _record(tx, runs, partial(_waiting, now))
+
+
+def record_holds(tx: Tx, rows: Sequence[Row]) -> None:
+    """Record runs that were blocked or unblocked: rows of the statements that change holds."""
+    _record(tx, rows, _holds)
 
 
 def record_progress(tx: Tx, steps: Sequence[Progress], now: Micros) -> None:
@@ -190,6 +196,15 @@ def _waiting(now: Micros, runs: Sequence[tuple[RunRow, Status]]) -> list[RunChan
     return [
         RunChange(run.id, run.job_id, run.tenant, status, now, run.attempt, run.fire_time, run.due)
         for run, status in runs
+    ]
+
+
+def _holds(rows: Sequence[Row]) -> list[RunChange]:
+    return [
+        RunChange(
+            run_id, job_id, tenant, shown_as(now, state, attempt, fire_time, eligible_at), now, attempt, fire_time
+        )
+        for run_id, job_id, tenant, state, attempt, fire_time, eligible_at, now in rows
     ]
 
 

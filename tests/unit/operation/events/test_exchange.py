@@ -41,7 +41,7 @@ def test_a_page_sees_what_another_server_did() -> None:
     work.happen(created(job(1, tags=("x",))), change(1, Status.RUNNING, attempt=1, worker="w_1"))
     work.tell(page)
     page.turn()
-    run, new = read(listener)
+    new, run = read(listener)
     assert new["data"] == {"jobId": "j_1", "name": "job 1"}
     assert run["data"] == {
         "runId": "r_1",
@@ -170,8 +170,8 @@ def test_messages_that_this_version_cannot_read_change_nothing() -> None:
     server = Server()
     listener = server.listen()
     unknown = {
-        "a": {"runs": [["r_1", "j_1", "a new status", 1, None]], "jobs": [["j_1", "a.new.type"]]},
-        "b": {"runs": [["r_2", "j_2", "dead", 1, None]]},
+        "a": {"changes": [["a new status", "j_1", "r_1", 1, None, None], ["a.new.type", "j_1"]]},
+        "b": {"changes": [["dead", "j_2", "r_2", 1, None, None]]},
     }
     for text in ("", "x", "{", "[]", '{"listening": 7}', json.dumps({"news": unknown, "workers": [["new", "w", "n"]]})):
         server.hub.received(text, server.now, TIME)

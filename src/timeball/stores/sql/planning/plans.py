@@ -17,7 +17,7 @@ from timeball.domain.run.ledger import DUE, Origin, Verdict
 from timeball.domain.run.lifecycle import Hold
 from timeball.domain.run.run import NewRun, new_run
 from timeball.domain.run.status import Status
-from timeball.stores.sql.changes import record_planned
+from timeball.stores.sql.changes import record_holds, record_planned
 from timeball.stores.sql.driver import Row, Tx, scalar
 from timeball.stores.sql.inserts import insert_history
 from timeball.stores.sql.new_runs import HeldRun, insert_runs
@@ -248,7 +248,7 @@ async def _persist(tx: Tx, writes: _Writes) -> None:
     if writes.history:
         await insert_history(tx, writes.history)
     if writes.free:
-        await tx.execute(UNBLOCK, b=writes.free)
+        record_holds(tx, await tx.fetch(UNBLOCK, b=writes.free))
     await insert_runs(tx, writes.runs)
 
 

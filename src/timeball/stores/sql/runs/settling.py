@@ -25,7 +25,7 @@ from timeball.domain.run.status import GAVE_UP, Status
 from timeball.domain.task.retry import Delivery, Retry
 from timeball.domain.workflow.progress import TaskState
 from timeball.ports.store.runs import Settled, Settlement
-from timeball.stores.sql.changes import record_waiting
+from timeball.stores.sql.changes import record_holds, record_waiting
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.inserts import insert_history
 from timeball.stores.sql.rows.runs import ended
@@ -192,7 +192,8 @@ def _task_ended(run: NewHistoryRow) -> tuple[str, str, str]:
 async def release(tx: Tx, job_ids: Iterable[str]) -> None:
     """Unblock the next run of each exclusive job if no other run of the job is in its way. The jobs are locked."""
     if (ids := list(job_ids)) and (released := await tx.fetch(RELEASE, b=ids)):
-        await close_spans(tx, [job_id for (job_id,) in released])
+        record_holds(tx, released)
+        await close_spans(tx, [row[1] for row in released])
 
 
 async def close_spans(tx: Tx, job_ids: Iterable[str]) -> None:
