@@ -103,8 +103,9 @@ class EventReader:
 class HttpApi:
     """The API over HTTP, and its streams."""
 
-    def __init__(self, api: Api, url: str, client: httpx2.AsyncClient) -> None:
+    def __init__(self, api: Api, http: HttpServer, url: str, client: httpx2.AsyncClient) -> None:
         self.api = api
+        self.http = http
         self.url = url
         self.port = int(url.rpartition(":")[2])
         self.client = client
@@ -139,7 +140,7 @@ async def over_http(api: Api, limits: ConnectionLimits | None = None) -> AsyncIt
         timeout = httpx2.Timeout(LATE)
         async with httpx2.AsyncClient(timeout=timeout, trust_env=False) as client:
             try:
-                yield HttpApi(api, f"http://127.0.0.1:{listener.getsockname()[1]}", client)
+                yield HttpApi(api, http, f"http://127.0.0.1:{listener.getsockname()[1]}", client)
             finally:
                 api.server.context.events.close()
                 http.should_exit = True

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from typing import Final
 
 import structlog
 
+from timeball.api.client import Client
 from timeball.domain.errors import Forbidden, Unauthorized
 from timeball.domain.instant import MILLISECOND, SECOND, Micros
 from timeball.operation.context import Context
 from timeball.operation.events.filters import EventFilter
-from timeball.operation.events.listener import EventListener
+from timeball.operation.events.listener import MAX_BACKLOG_BYTES, EventListener
 from timeball.ports.store.registry import Key
 
 CHECK_INTERVAL: Final = 1_500 * MILLISECOND
@@ -42,26 +44,26 @@ class EventStreams:
         self._authenticate = authenticate
         self._streams: dict[Credential, _Checked] = {}
         self._checking: asyncio.Task[None] | None = None
+        self._encoded = (b"", b"")
+        """The last chunk that was written, without and with its transfer encoding."""
 
     async def open(
-        self,
-        key: Key,
-        credential: Credential,
-        where: EventFilter,
-        last_id: str,
-        drop: Callable[[], None],
+        self, key: Key, credential: Credential, where: EventFilter, last_id: str, client: Client | None
     ) -> AsyncIterator[bytes]:
-        """Yield the frames of a new stream until it ends. `drop` aborts the connection of a client that does not
-        read."""
+        """Yield the frames of a new stream until it ends. If the connection of the client is known, only the first ones
+        are yielded: they follow the head of the answer, and the others are written to the connection directly."""
         clock = self._context.clock
         hub = self._context.events
         listener = hub.subscribe(key.tenant, where, key.id, last_id, clock.monotonic(), self._context.dice)
-        listener.on_slow = drop
         same = self._streams.setdefault(credential, _Checked(clock.monotonic()))
         same.listeners.add(listener)
         if self._checking is None:
             self._checking = asyncio.create_task(self._keep_checking(), name="event-streams")
         try:
+            if client is not None:
+                listener.on_slow = client.drop
+                yield await listener.take()
+                listener.write_to(partial(self._write, client))
             while chunk := await listener.take():
                 yield chunk
         finally:
@@ -69,6 +71,14 @@ class EventStreams:
             same.listeners.discard(listener)
             if not same.listeners:
                 self._streams.pop(credential, None)
+
+    def _write(self, client: Client, chunk: bytes) -> bool:
+        """Write a chunk in the transfer encoding `chunked`. Many clients get the same one in turn."""
+        known, encoded = self._encoded
+        if known is not chunk:
+            encoded = b"%x\r\n%b\r\n" % (len(chunk), chunk)
+            self._encoded = (chunk, encoded)
+        return client.write(encoded, MAX_BACKLOG_BYTES)
 
     async def _keep_checking(self) -> None:
         try:

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
 
 from timeball.api.asgi import Receive
+from timeball.api.client import Client
 from timeball.api.event_streams import EventStreams
 from timeball.domain import ids
 from timeball.domain.errors import NotFound
@@ -68,26 +69,6 @@ class Services:
     """Returns True when the server is stopping. Long answers then end."""
     streams: EventStreams
     """The event streams of this server."""
-
-
-class Client(Protocol):
-    """A connection on which no valid API key was seen yet."""
-
-    def admit(self) -> None:
-        """Mark the connection as known, because a request on it had a valid API key."""
-        ...
-
-    def is_last_answer(self) -> bool:
-        """Count an answer. Return True if the connection closes after it."""
-        ...
-
-    def drop(self) -> None:
-        """Abort the connection at once."""
-        ...
-
-    async def wait_for_turn(self) -> None:
-        """Wait until the event loop has time for an answer to a client without a valid key."""
-        ...
 
 
 class Request(Struct, frozen=True, kw_only=True):

@@ -52,14 +52,8 @@ async def stream(call: Call) -> Answer:
     assert call.key is not None
     call.context.events.check_room(call.key.id)
     last_id = call.headers.get(b"last-event-id", b"")[:MAX_EVENT_ID_LENGTH].decode("latin-1") or query.last_event_id
-    client = call.request.client
-    frames = call.services.streams.open(
-        call.key,
-        call.headers.get(b"authorization"),
-        where,
-        last_id,
-        (lambda: None) if client is None else client.drop,
-    )
+    credential = call.headers.get(b"authorization")
+    frames = call.services.streams.open(call.key, credential, where, last_id, call.request.client)
     return Answer(frames, content_type=EVENT_STREAM, headers=[(b"x-accel-buffering", b"no")])
 
 

@@ -12,17 +12,31 @@ from timeball.domain.instant import MILLISECOND, Micros
 from timeball.domain.run.run import Run
 from timeball.domain.run.status import TERMINAL, Status
 from timeball.operation.events.job_facts import FactsCache
-from timeball.operation.events.window import Item
+from timeball.operation.events.tally import BulkTally
+from timeball.operation.events.window import Item, TenantWindow
 from timeball.ports.store.changes import ChangeBatch, JobChange, JobSeen, Recorded, RunChange, WorkerChange
 from timeball.ports.store.jobs import JobStatus
+from timeball.slices import Steps
 
 MAX_COLLECTED: Final = 20_000
 """Maximum number of changes in a window. If there are more, they are dropped."""
+MAX_DETAILED: Final = 500
+"""Maximum number of changes in a window that are looked at one by one. More of them are only counted, unless a filter
+by tag or kind needs to know each."""
 MAX_LOOKED_UP: Final = 200
 """Maximum number of runs, and of jobs, of a window that are looked up in the store."""
 EARLY_TOLERANCE: Final = 50 * MILLISECOND
 """How much a run that was claimed early may be due in the future and count as started: the time of the store is a lower
 bound."""
+
+
+class Wanted(NamedTuple):
+    """What listeners want to know."""
+
+    ids: frozenset[str] = frozenset()
+    """Jobs and runs that filters name."""
+    needs_facts: bool = False
+    """True if filters name tags or kinds."""
 
 
 class Lookups(NamedTuple):
@@ -48,6 +62,8 @@ class ChangeCollector:
         """The changes of the window that ended, in order."""
         self._incomplete: list[int] = []
         """Positions in the window of changes whose job is not known, or not completely."""
+        self._bulk: BulkTally | None = None
+        """The counts of the window, if it has too many changes to look at each."""
         self.has_lost = False
         """True if changes were dropped."""
 
@@ -67,15 +83,25 @@ class ChangeCollector:
             self._batches, self._count = [], 0
             self.has_lost = True
 
-    def take(self, time: Micros) -> Lookups:
+    def take(self, time: Micros, wanted: Wanted) -> Steps[Lookups]:
         """End the window. Return what has to be looked up before it is published. `time` is the time of the store."""
-        batches, self._batches, self._count = self._batches, [], 0
-        changes: list[Recorded] = [*self._early]
-        self._early = []
-        for batch in batches:
-            changes += batch.list_changes()
-        window: list[Item] = []
-        incomplete: list[int] = []
+        batches, self._batches, count, self._count = self._batches, [], self._count, 0
+        early, self._early = self._early, []
+        self._window, self._incomplete, self._bulk = [], [], None
+        self._add(early, time)
+        if count <= MAX_DETAILED or wanted.needs_facts:
+            for batch in batches:
+                self._add(batch.list_changes(), time)
+                yield
+        else:
+            self._bulk = tally = BulkTally(self._facts, wanted.ids)
+            for batch in batches:
+                self._add(tally.add(batch), time)
+                yield
+        return self._lookups() if self._incomplete else NO_LOOKUPS
+
+    def _add(self, changes: Sequence[Recorded], time: Micros) -> None:
+        window, incomplete = self._window, self._incomplete
         facts_of_run, soon = self._facts.of_run, time + EARLY_TOLERANCE
         for change in changes:
             if type(change) is RunChange:
@@ -92,8 +118,6 @@ class ChangeCollector:
                 self._facts.of_job(change.job)
             elif type(change) is JobChange and change.job is not None:
                 window.append((change, self._facts.of_job(change.job)))
-        self._window, self._incomplete = window, incomplete
-        return self._lookups() if incomplete else NO_LOOKUPS
 
     def runs_found(self, found: Mapping[str, Run]) -> Lookups:
         """Use the runs that were looked up. Return the jobs that have to be looked up now."""
@@ -117,27 +141,36 @@ class ChangeCollector:
         if any(self._window[at][1] is None for at in self._incomplete):
             self.has_lost = True
 
-    def by_tenant(self) -> tuple[dict[str, list[Item]], list[WorkerChange]]:
-        """Return the changes of the window by tenant, without those of tenants that have no listeners, and the changes
-        of workers, which belong to no tenant. Changes of runs that were not found are dropped."""
+    def windows(self) -> tuple[dict[str, TenantWindow], list[WorkerChange]]:
+        """Return the window of each tenant that has listeners, and the changes of workers, which belong to no tenant.
+        Changes of runs that were not found are dropped."""
         window, self._window, self._incomplete = self._window, [], []
-        items: dict[str, list[Item]] = {}
+        bulk, self._bulk = self._bulk, None
         workers: list[WorkerChange] = []
+        found: dict[str, TenantWindow] = {}
         for item in window:
             change, facts = item
             if facts is None:
                 if type(change) is WorkerChange:
                     workers.append(change)
-                continue
-            found = items.get(facts.tenant)
-            if found is None:
-                if not self._is_wanted(facts.tenant):
-                    continue
-                found = items[facts.tenant] = []
-            found.append(item)
-            if facts.fires_once and type(change) is RunChange and change.status in TERMINAL and not change.is_task:
-                found.append((JobChange(EventType.JOB_COMPLETED, facts.job_id, change.at), facts))
-        return items, workers
+            elif (own := self._window_of(found, facts.tenant)) is not None:
+                own.items.append(item)
+                if facts.fires_once and type(change) is RunChange and change.status in TERMINAL and not change.is_task:
+                    own.items.append((JobChange(EventType.JOB_COMPLETED, facts.job_id, change.at), facts))
+        if bulk is not None:
+            for tenant, summary in bulk.summaries.items():
+                if (own := self._window_of(found, tenant)) is not None:
+                    own.bulk = summary
+            for item in bulk.picked:
+                if item[1] is not None and (own := self._window_of(found, item[1].tenant)) is not None:
+                    own.picked.append(item)
+        return found, workers
+
+    def _window_of(self, found: dict[str, TenantWindow], tenant: str) -> TenantWindow | None:
+        own = found.get(tenant)
+        if own is None and self._is_wanted(tenant):
+            own = found[tenant] = TenantWindow()
+        return own
 
     def _lookups(self) -> Lookups:
         runs: dict[str, None] = {}

@@ -98,8 +98,12 @@ class Outbox:
         self._summaries.clear()
         self._workers.clear()
 
-    def add(self, tenant: str, items: Iterable[Item]) -> None:
+    def add(self, tenant: str, items: Iterable[Item], bulk: RunsSummary | None = None) -> None:
+        """Add changes, and the counts of further ones."""
         self._items.setdefault(tenant, []).extend(items)
+        if bulk is not None:
+            known = self._summaries.get(tenant)
+            self._summaries[tenant] = bulk if known is None else known.plus(bulk)
 
     def add_workers(self, changes: Sequence[WorkerChange]) -> None:
         room = MAX_SENT_WORKERS - len(self._workers)

@@ -16,15 +16,15 @@ from timeball.domain.instant import SECOND, Micros
 from timeball.operation.events.encoding import RETRY_FRAME, change_frame, id_frame, reset_frame, summary_frame
 from timeball.operation.events.filters import EventFilter
 from timeball.operation.events.listener import EventListener
-from timeball.operation.events.summary import RunsSummary
 from timeball.operation.events.window import TenantWindow
+from timeball.slices import Steps
 
 RING_TIME: Final = 60 * SECOND
 """How long events are kept for listeners that resume."""
 RESUME_TIME: Final = 15 * SECOND
 """How long changes are still collected after the last listener left, so that it can resume."""
-MAX_SINGLE_EVENTS: Final = 100
-"""Maximum number of changes in a window that are sent one by one. More of them are sent as one summary."""
+LISTENERS_PER_TURN: Final = 32
+"""Number of listeners that get a window before the event loop has a turn."""
 MAX_RESUMED_EVENTS: Final = 500
 """Maximum number of events that a listener gets when it resumes; beyond it, reading again is cheaper."""
 MAX_RING_EVENTS: Final = 5_000
@@ -58,6 +58,10 @@ class TenantFeed:
     def has_listeners(self) -> bool:
         return bool(self._listeners)
 
+    @property
+    def filters(self) -> list[EventFilter]:
+        return list(self._listeners)
+
     def is_over(self, now: Micros) -> bool:
         return not self._listeners and now - self._idle_since >= RESUME_TIME
 
@@ -78,18 +82,22 @@ class TenantFeed:
             if not self._listeners:
                 self._idle_since = now
 
-    def publish(self, window: TenantWindow, now: Micros, time: Micros) -> None:
-        """Send the changes of a window to the listeners. `now` is an instant of the monotonic clock, `time` the time of
-        the store."""
+    def publish(self, window: TenantWindow, now: Micros, time: Micros) -> Steps[None]:
+        """Send the changes of a window to the listeners, some of them at a time. `now` is an instant of the monotonic
+        clock, `time` the time of the store."""
         published = _Published(self._number, self._number + window.size, now, time, window)
         self._number = published.last
+        self._keep(published)
         cache: dict[int, bytes] = {}
-        for where, listeners in self._listeners.items():
+        # Listeners that are added in between resume after this window.
+        for where, listeners in [(where, list(same)) for where, same in self._listeners.items()]:
             if frames := self._frames(published, where, 0, cache):
                 chunk = b"".join(frames)
-                for listener in listeners:
+                for at, listener in enumerate(listeners):
                     listener.push(chunk)
-        self._keep(published)
+                    if at % LISTENERS_PER_TURN == LISTENERS_PER_TURN - 1:
+                        yield
+            yield
 
     def keep_alive(self) -> None:
         """Send all listeners the id of the last event, also those that got no event because of their filters: with it
@@ -117,8 +125,9 @@ class TenantFeed:
 
     def _keep(self, published: _Published) -> None:
         window = published.window
-        if len(window.items) > MAX_SINGLE_EVENTS:
-            small = TenantWindow((), (window.summary.limited(), *window.summaries))
+        if window.is_summarised:
+            small = TenantWindow()
+            small.told = [window.summary, *window.told]
             published = _Published(published.first, published.last, published.at, published.time, small)
         self._ring.append(published)
         self._ring_size += published.window.size
@@ -146,13 +155,8 @@ class TenantFeed:
     def _frames(self, published: _Published, where: EventFilter, after: int, cache: dict[int, bytes]) -> list[bytes]:
         """Return the frames of a window for a filter, after an event. `cache` has frames that were encoded for another
         filter, by the position of the change."""
-        window, frames = published.window, list[bytes]()
-        summaries = [part for each in window.summaries if (part := each.narrowed(where)) is not None]
-        selected = window.select(where)
-        if len(selected) > MAX_SINGLE_EVENTS:
-            summary = window.summary if where.is_empty else RunsSummary.of(item for _, item in selected)
-            summaries.insert(0, summary.limited())
-            selected = ()
+        selected, summaries = published.window.select(where)
+        frames: list[bytes] = []
         for position, (change, facts) in selected:
             number = published.first + position + 1
             if number > after:

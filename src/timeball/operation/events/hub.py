@@ -14,7 +14,7 @@ from timeball.domain.errors import TooManyRequests, Unavailable
 from timeball.domain.ids import Bits
 from timeball.domain.instant import MILLISECOND, SECOND, Micros
 from timeball.domain.run.run import Run
-from timeball.operation.events.collector import ChangeCollector, Lookups
+from timeball.operation.events.collector import ChangeCollector, Lookups, Wanted
 from timeball.operation.events.exchange import (
     ALL_TENANTS,
     MAX_NAMED_TENANTS,
@@ -30,6 +30,7 @@ from timeball.operation.events.summary import RunsSummary
 from timeball.operation.events.window import Item, TenantWindow
 from timeball.ports.store.changes import ChangeBatch, WorkerChange
 from timeball.ports.store.jobs import JobStatus
+from timeball.slices import Steps
 
 WINDOW: Final = 250 * MILLISECOND
 """Minimum time between two windows. The first change after a quiet time is published at once."""
@@ -138,10 +139,17 @@ class EventHub:
             return None
         return 0 if self._published_at is None else max(0, self._published_at + WINDOW - now)
 
-    def take(self, time: Micros) -> Lookups:
+    def take(self, time: Micros) -> Steps[Lookups]:
         """End the window. Return what has to be looked up before it is published."""
         self._is_woken = False
-        return self._collector.take(time)
+        return self._collector.take(time, self._wanted())
+
+    def _wanted(self) -> Wanted:
+        filters = [where for feed in self._feeds.values() for where in feed.filters]
+        return Wanted(
+            frozenset(ident for where in filters for ident in (where.job_id, where.run_id) if ident),
+            any(where.tag or where.kind for where in filters),
+        )
 
     def runs_found(self, found: Mapping[str, Run]) -> Lookups:
         return self._collector.runs_found(found)
@@ -152,23 +160,29 @@ class EventHub:
     def lookups_failed(self) -> None:
         self._collector.lookups_failed()
 
-    def publish(self, now: Micros, time: Micros) -> None:
+    def publish(self, now: Micros, time: Micros) -> Steps[None]:
         """Send the window to the listeners. `now` is an instant of the monotonic clock, `time` that of the store."""
         self._published_at = now
-        items, workers = self._collector.by_tenant()
-        for tenant, changes in items.items():
+        windows, workers = self._collector.windows()
+        for tenant, window in windows.items():
             if self._is_wanted_elsewhere(tenant):
-                self._outbox.add(tenant, changes)
+                self._outbox.add(tenant, window.items, window.bulk)
         if self._listening_elsewhere:
             self._outbox.add_workers(workers)
         told, self._told = self._told, {}
         summaries, self._told_summaries = self._told_summaries, {}
         workers, self._workers = [*workers, *self._workers], []
-        for tenant, feed in self._feeds.items():
-            own: list[Item] = [*items.get(tenant, ()), *told.get(tenant, ()), *((each, None) for each in workers)]
-            others = summaries.get(tenant, ())
-            if own or others:
-                feed.publish(TenantWindow(own, others), now, time)
+        yield
+        for tenant, feed in list(self._feeds.items()):
+            own = windows.get(tenant)
+            if own is None:
+                if not (workers or tenant in told or tenant in summaries):
+                    continue
+                own = TenantWindow()
+            own.items += told.get(tenant, ())
+            own.items += [(each, None) for each in workers]
+            own.told = summaries.get(tenant, [])
+            yield from feed.publish(own, now, time)
         if self._collector.has_lost:
             self._collector.has_lost = False
             self._has_lost_messages = True

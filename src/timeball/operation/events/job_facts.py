@@ -3,6 +3,9 @@ job has live runs that were seen here."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from itertools import repeat
 from typing import Final
 
 import msgspec
@@ -76,23 +79,40 @@ class FactsCache:
         """
         is_over = change.status in TERMINAL
         facts = self._by_run.pop(change.run_id, None) if is_over else self._by_run.get(change.run_id)
-        if change.tenant:
-            if facts is None or not facts.is_complete:
-                facts = self._of_known_job(change)
-            if not is_over and change.status is Status.RUNNING:
+        tenant = change.tenant or ("" if facts is None else facts.tenant)
+        if not tenant:
+            return None
+        if facts is None or not facts.is_complete:
+            facts = self._of_job(tenant, change, facts)
+            if facts is not None and change.status is Status.RUNNING:
                 self._by_run[change.run_id] = facts
                 _limit(self._by_run)
-        elif facts is not None and not facts.is_complete:
-            facts = self._by_job.get(facts.job_id, facts)
         if is_over and facts is not None and facts.fires_once and not change.is_task:
             self._by_job.pop(facts.job_id, None)
         return facts
 
-    def _of_known_job(self, change: RunChange) -> JobFacts:
-        facts = self._by_job.get(change.job_id)
-        if facts is not None and facts.tenant == change.tenant:
-            return facts
-        return JobFacts(change.tenant, change.job_id) if change.spec is None else _of_claim(change)
+    def _of_job(self, tenant: str, change: RunChange, facts: JobFacts | None) -> JobFacts | None:
+        job_id = change.job_id if facts is None or not facts.job_id else facts.job_id
+        known = self._by_job.get(job_id)
+        if known is not None and known.tenant == tenant:
+            return known
+        if change.spec is not None:
+            return _of_claim(change)
+        return JobFacts(tenant, job_id) if job_id else None
+
+    def tenants_of(self, run_ids: Sequence[str]) -> list[str | None]:
+        """Return the tenants of runs; None where the run has to be looked up."""
+        return [None if facts is None else facts.tenant for facts in map(self._by_run.get, run_ids)]
+
+    def remember(self, run_ids: Iterable[str], tenant: str) -> None:
+        """Keep the tenant of runs that are executed now, and nothing else about them."""
+        self._by_run.update(zip(run_ids, repeat(_tenant_facts(tenant)), strict=False))
+        while len(self._by_run) > MAX_FACTS:
+            _limit(self._by_run)
+
+    def forget(self, run_ids: Iterable[str]) -> None:
+        for run_id in run_ids:
+            self._by_run.pop(run_id, None)
 
     def of_found_run(self, run: Run) -> JobFacts:
         """Return the facts of a run that was looked up."""
@@ -110,6 +130,11 @@ class FactsCache:
         self._by_job[facts.job_id] = known
         _limit(self._by_job)
         return known
+
+
+@lru_cache(maxsize=1_000)
+def _tenant_facts(tenant: str) -> JobFacts:
+    return JobFacts(tenant, "")
 
 
 def _of_spec(tenant: str, job_id: str, spec: JobSpec) -> JobFacts:

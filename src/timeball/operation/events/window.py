@@ -15,11 +15,12 @@ from timeball.operation.events.job_facts import JobFacts
 from timeball.operation.events.summary import RunsSummary
 from timeball.ports.store.changes import Change, JobChange, RunChange
 
+MAX_SINGLE_EVENTS: Final = 100
+"""Maximum number of changes in a window that are sent one by one. More of them are sent as one summary."""
+
 Item = tuple[Change, JobFacts | None]
 Numbered = tuple[int, Item]
 """A change with its position in the window."""
-
-
 _POSITION = itemgetter(0)
 
 
@@ -28,28 +29,51 @@ class TenantWindow:
     that: a listener then costs as much as it gets, not as much as there is.
     """
 
-    def __init__(self, items: Sequence[Item], summaries: Sequence[RunsSummary] = ()) -> None:
-        self.items: Final = items
-        self.summaries: Final = summaries
+    def __init__(self) -> None:
+        self.items: list[Item] = []
+        self.bulk: RunsSummary | None = None
+        """The counts of further changes that were too many to look at each."""
+        self.picked: list[Item] = []
+        """Those of the counted changes that filters by job or run select."""
+        self.told: list[RunsSummary] = []
         """Summaries from other servers."""
         self._groups: dict[str, dict[object, list[Numbered]]] = {}
 
     @property
     def size(self) -> int:
-        return len(self.items) + len(self.summaries)
+        """How many numbers the events of the window take."""
+        return len(self.items) + len(self.picked) + len(self.told) + (self.bulk is not None)
+
+    @property
+    def is_summarised(self) -> bool:
+        return self.bulk is not None or len(self.items) > MAX_SINGLE_EVENTS
 
     @cached_property
     def summary(self) -> RunsSummary:
-        return RunsSummary.of(self.items)
+        """The summary of all changes of this server."""
+        if self.bulk is None:
+            return RunsSummary.of(self.items).limited()
+        return self.bulk.plus(RunsSummary.of(self.items)).limited() if self.items else self.bulk
+
+    def select(self, where: EventFilter) -> tuple[Sequence[Numbered], list[RunsSummary]]:
+        """Return what a filter selects: changes with their positions, and summaries."""
+        summaries = [part for each in self.told if (part := each.narrowed(where)) is not None]
+        if where.is_empty:
+            if self.is_summarised:
+                return (), [self.summary, *summaries]
+            return self._numbered, summaries
+        selected = [each for each in self._candidates(where) if where.passes(*each[1])]
+        is_named = bool(where.job_id or where.run_id)
+        if self.bulk is not None and not is_named and (part := self.bulk.narrowed(where)) is not None:
+            summaries.insert(0, part)
+        if len(selected) > MAX_SINGLE_EVENTS:
+            summaries.insert(0, RunsSummary.of(item for _, item in selected).limited())
+            selected = []
+        return selected, summaries
 
     @cached_property
     def _numbered(self) -> list[Numbered]:
-        return list(enumerate(self.items))
-
-    def select(self, where: EventFilter) -> Sequence[Numbered]:
-        if where.is_empty:
-            return self._numbered
-        return [each for each in self._candidates(where) if where.passes(*each[1])]
+        return list(enumerate([*self.items, *self.picked]))
 
     def _candidates(self, where: EventFilter) -> Iterable[Numbered]:
         if where.run_id:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -65,12 +66,31 @@ Change = RunChange | JobChange | WorkerChange
 Recorded = Change | JobSeen
 
 
+class RunColumns(NamedTuple):
+    """Changes of many runs, without an object for each of them."""
+
+    run_ids: Sequence[str]
+    job_ids: Sequence[str]
+    tenants: Sequence[str] | None
+    """None if the transaction did not read them."""
+    statuses: Status | Sequence[Status]
+    """One status for all, or one for each run."""
+
+
+class JobColumns(NamedTuple):
+    type: EventType
+    job_ids: Sequence[str]
+    tenants: Sequence[str]
+
+
 class ChangeBatch(Struct, frozen=True, gc=False):
     """Changes of one statement. They are listed when they are needed, outside of the transaction."""
 
     count: int
-    """The number of changes, or a few more."""
-    list_changes: Callable[[], Iterable[Recorded]]
+    """The number of changes."""
+    list_changes: Callable[[], Sequence[Recorded]]
+    list_columns: Callable[[], RunColumns | JobColumns] | None = None
+    """Lists the same changes, in the same order, at a tenth of the cost."""
 
 
 ChangeListener = Callable[[Sequence[ChangeBatch]], None]

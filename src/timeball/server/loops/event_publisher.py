@@ -4,12 +4,15 @@ it to the other servers.
 
 from __future__ import annotations
 
+import asyncio
+
 from timeball.domain.errors import Unavailable
 from timeball.domain.instant import Micros
 from timeball.operation.context import Context
 from timeball.operation.events.collector import NO_LOOKUPS, Lookups
 from timeball.server.loop import TICK, Loop
 from timeball.server.wakeups import LocalWakeups
+from timeball.slices import in_slices
 
 
 class EventPublisher(Loop):
@@ -30,10 +33,11 @@ class EventPublisher(Loop):
             return TICK
         hub.keep_up(clock.monotonic())
         if hub.due_in(clock.monotonic()) == 0:
-            wanted = hub.take(self._store.now())
+            wanted = await in_slices(hub.take(self._store.now()), clock)
             if wanted is not NO_LOOKUPS:
                 await self._look_up(wanted)
-            hub.publish(clock.monotonic(), self._store.now())
+            for _ in hub.publish(clock.monotonic(), self._store.now()):
+                await asyncio.sleep(0)
         now = clock.monotonic()
         if (message := hub.message(now)) is not None:
             self._store.send_to_servers(message)

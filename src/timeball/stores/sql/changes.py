@@ -15,14 +15,16 @@ from timeball.domain.instant import MILLISECOND, Micros
 from timeball.domain.job.job import Job, JobState
 from timeball.domain.run.ledger import Origin
 from timeball.domain.run.lifecycle import State
+from timeball.domain.run.run import NewRun
 from timeball.domain.run.status import Status
 from timeball.ports.store.changes import (
-    Change,
     ChangeBatch,
     JobChange,
+    JobColumns,
     JobSeen,
     Recorded,
     RunChange,
+    RunColumns,
     WorkerChange,
 )
 from timeball.ports.store.jobs import Submission
@@ -40,26 +42,29 @@ MOMENT: Final = 100 * MILLISECOND
 
 
 def record_new_runs(tx: Tx, rows: Sequence[NewRunRow]) -> None:
-    _record(tx, rows, _new_runs)
+    _record(tx, rows, _new_runs, _new_run_columns)
 
 
 def record_ends(tx: Tx, rows: Sequence[NewHistoryRow]) -> None:
     """Record runs that ended, and fires that never became runs."""
-    _record(tx, rows, _ends)
+    _record(tx, rows, _ends, _end_columns)
 
 
 def record_successes(tx: Tx, settlements: Sequence[Settlement]) -> None:
-    _record(tx, settlements, _successes)
+    _record(tx, settlements, _successes, _success_columns)
 
 
 def record_claims(tx: Tx, claimed: Sequence[tuple[Row, int, SlotRequest]], now: Micros) -> None:
     """Record candidates that were claimed: rows of `ClaimCandidate`."""
-    _record(tx, claimed, partial(_claims, now))
+    _record(tx, claimed, partial(_claims, now), _claim_columns)
 
 
 def record_submissions(tx: Tx, submissions: Sequence[Submission], assigned: Mapping[str, Claim]) -> None:
     """Record new jobs, and those of their runs that were assigned to workers when they were inserted."""
-    _record(tx, submissions, partial(_submissions, assigned), len(assigned))
+    if tx.changes is not None:
+        _record(tx, [each.job for each in submissions], _new_jobs, _new_job_columns)
+        runs = [(run, claim.session) for each in submissions for run in each.runs if (claim := assigned.get(run.id))]
+        _record(tx, runs, _assigned, _assigned_columns)
 
 
 def record_waiting(tx: Tx, runs: Sequence[tuple[RunRow, Status]], now: Micros) -> None:
@@ -93,16 +98,29 @@ def record_worker(tx: Tx, what: EventType, session: str, name: str = "") -> None
 
 
 def _record(
-    tx: Tx, items: Sequence[T], list_changes: Callable[[Sequence[T]], Iterable[Recorded]], more: int = 0
+    tx: Tx,
+    items: Sequence[T],
+    list_changes: Callable[[Sequence[T]], Sequence[Recorded]],
+    list_columns: Callable[[Sequence[T]], RunColumns | JobColumns] | None = None,
 ) -> None:
     if tx.changes is not None and items:
-        tx.changes.append(ChangeBatch(len(items) + more, partial(list_changes, items)))
+        columns = None if list_columns is None else partial(list_columns, items)
+        tx.changes.append(ChangeBatch(len(items), partial(list_changes, items), columns))
 
 
 def _new_runs(rows: Sequence[NewRunRow]) -> list[RunChange]:
     return [
         RunChange(row.id, row.job_id, row.tenant, _status_of(row), row.created_at, 0, row.fire_time) for row in rows
     ]
+
+
+def _new_run_columns(rows: Sequence[NewRunRow]) -> RunColumns:
+    return RunColumns(
+        [row.id for row in rows],
+        [row.job_id for row in rows],
+        [row.tenant for row in rows],
+        [_status_of(row) for row in rows],
+    )
 
 
 def _status_of(row: NewRunRow) -> Status:
@@ -129,6 +147,15 @@ def _ends(rows: Sequence[NewHistoryRow]) -> list[RunChange]:
     ]
 
 
+def _end_columns(rows: Sequence[NewHistoryRow]) -> RunColumns:
+    return RunColumns(
+        [row.id for row in rows],
+        [row.job_id for row in rows],
+        [row.tenant for row in rows],
+        [_STATUSES[row.status] for row in rows],
+    )
+
+
 def _due_at(row: NewHistoryRow) -> Micros:
     due_at = row.due_at if isinstance(row, RuledHistoryRow) else None
     return row.fire_time if due_at is None else due_at
@@ -150,6 +177,11 @@ def _successes(settlements: Sequence[Settlement]) -> list[RunChange]:
         )
         for each in settlements
     ]
+
+
+def _success_columns(settlements: Sequence[Settlement]) -> RunColumns:
+    runs, jobs = [each.run_id for each in settlements], [each.job_id for each in settlements]
+    return RunColumns(runs, jobs, None, Status.SUCCEEDED)
 
 
 def _claims(now: Micros, claimed: Sequence[tuple[Row, int, SlotRequest]]) -> list[RunChange]:
@@ -177,19 +209,44 @@ def _claims(now: Micros, claimed: Sequence[tuple[Row, int, SlotRequest]]) -> lis
     return changes
 
 
-def _submissions(assigned: Mapping[str, Claim], submissions: Sequence[Submission]) -> list[Change]:
-    changes: list[Change] = [
-        JobChange(EventType.JOB_CREATED, each.job.id, each.job.created_at, each.job) for each in submissions
+def _claim_columns(claimed: Sequence[tuple[Row, int, SlotRequest]]) -> RunColumns:
+    rows = [row for row, _, _ in claimed]
+    return RunColumns([row[0] for row in rows], [row[1] for row in rows], [row[10] for row in rows], Status.RUNNING)
+
+
+def _new_jobs(jobs: Sequence[Job]) -> list[JobChange]:
+    return [JobChange(EventType.JOB_CREATED, job.id, job.created_at, job) for job in jobs]
+
+
+def _new_job_columns(jobs: Sequence[Job]) -> JobColumns:
+    return JobColumns(EventType.JOB_CREATED, [job.id for job in jobs], [job.tenant for job in jobs])
+
+
+def _assigned(runs: Sequence[tuple[NewRun, str]]) -> list[RunChange]:
+    return [
+        RunChange(
+            run.id,
+            run.job_id,
+            run.tenant,
+            Status.RUNNING,
+            run.created_at,
+            1,
+            run.fire_time,
+            run.fire_time,
+            run.created_at,
+            session,
+        )
+        for run, session in runs
     ]
-    if assigned:
-        for each in submissions:
-            for run in each.runs:
-                if (claim := assigned.get(run.id)) is not None:
-                    at, due = run.created_at, run.fire_time
-                    changes.append(
-                        RunChange(run.id, run.job_id, run.tenant, Status.RUNNING, at, 1, due, due, at, claim.session)
-                    )
-    return changes
+
+
+def _assigned_columns(runs: Sequence[tuple[NewRun, str]]) -> RunColumns:
+    return RunColumns(
+        [run.id for run, _ in runs],
+        [run.job_id for run, _ in runs],
+        [run.tenant for run, _ in runs],
+        Status.RUNNING,
+    )
 
 
 def _waiting(now: Micros, runs: Sequence[tuple[RunRow, Status]]) -> list[RunChange]:

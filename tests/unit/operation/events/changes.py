@@ -10,10 +10,12 @@ from timeball.domain.job.job import Job, JobSpec, JobState
 from timeball.domain.run.status import Status
 from timeball.domain.schedule.schedule import Interval
 from timeball.domain.task.task import Shell
+from timeball.operation.events.collector import Lookups
 from timeball.operation.events.filters import EventFilter
 from timeball.operation.events.hub import EventHub
 from timeball.operation.events.listener import EventListener
 from timeball.ports.store.changes import ChangeBatch, JobChange, Recorded, RunChange
+from timeball.slices import at_once
 
 TIME = 1_800_000_000 * SECOND
 """The time of the store."""
@@ -78,10 +80,16 @@ class Server:
         self.now += length
         self.hub.keep_up(self.now)
         if self.hub.due_in(self.now) == 0:
-            self.hub.take(TIME)
-            self.hub.publish(self.now, TIME)
+            self.take()
+            self.publish()
         if (message := self.hub.message(self.now)) is not None:
             self.sent.append(message)
+
+    def take(self, time: Micros = TIME) -> Lookups:
+        return at_once(self.hub.take(time))
+
+    def publish(self) -> None:
+        at_once(self.hub.publish(self.now, TIME))
 
     def tell(self, other: "Server") -> None:
         """Deliver what was sent."""

@@ -70,8 +70,8 @@ def test_a_run_that_is_claimed_early_starts_when_it_is_due() -> None:
     server.turn()
     assert types(listener) == []
     assert server.hub.due_in(server.now) is not None
-    server.hub.take(TIME + SECOND)
-    server.hub.publish(server.now, TIME)
+    server.take(TIME + SECOND)
+    server.publish()
     assert types(listener) == ["run.started"]
 
 
@@ -81,10 +81,10 @@ def test_a_run_without_a_known_job_is_looked_up_once_and_keeps_its_place() -> No
     known, old = job(1), job(2, tags=("x",), repeats=True)
     hub = server.hub
     hub.collect(batch(change(7, Status.RUNNING, tenant="", job_id="", progress=(0.5, "half")), created(known)))
-    assert hub.take(TIME) == Lookups(["r_7"], [])
+    assert server.take() == Lookups(["r_7"], [])
     assert hub.runs_found({"r_7": run(7, old)}) == Lookups([], ["j_2"])
     hub.jobs_found(["j_2"], {"j_2": JobStatus(old, "scheduled", None)})
-    hub.publish(server.now, TIME)
+    server.publish()
     progress, new = read(listener)
     assert (progress["type"], new["type"]) == ("timeball.run.progress", "timeball.job.created")
     assert progress["data"] == {
@@ -98,7 +98,7 @@ def test_a_run_without_a_known_job_is_looked_up_once_and_keeps_its_place() -> No
         "note": "half",
     }
     hub.collect(batch(change(7, Status.SUCCEEDED, tenant="", job_id="j_2")))
-    assert hub.take(TIME) == Lookups([], [])
+    assert server.take() == Lookups([], [])
 
 
 def test_the_tenant_of_a_run_is_never_what_a_worker_says() -> None:
@@ -113,7 +113,7 @@ def test_the_tenant_of_a_run_is_never_what_a_worker_says() -> None:
     assert (event["data"]["runId"], event["data"]["jobId"]) == ("r_1", "j_1")
     assert read(theirs) == []
     server.hub.collect(batch(change(3, Status.SUCCEEDED, tenant="", job_id="j_2")))
-    assert server.hub.take(TIME) == Lookups(["r_3"], [])
+    assert server.take() == Lookups(["r_3"], [])
 
 
 def test_a_run_that_is_not_found_is_dropped_and_a_job_is_not_looked_up_twice() -> None:
@@ -121,14 +121,14 @@ def test_a_run_that_is_not_found_is_dropped_and_a_job_is_not_looked_up_twice() -
     listener = server.listen()
     hub = server.hub
     hub.collect(batch(change(1, Status.SUCCEEDED, tenant=""), change(2, Status.QUEUED)))
-    assert hub.take(TIME) == Lookups(["r_1"], ["j_2"])
+    assert server.take() == Lookups(["r_1"], ["j_2"])
     assert hub.runs_found({}) == Lookups([], ["j_2"])
     hub.jobs_found(["j_2"], {})
-    hub.publish(server.now, TIME)
+    server.publish()
     (event,) = read(listener)
     assert event["data"]["runId"] == "r_2"
     hub.collect(batch(change(2, Status.SKIPPED)))
-    assert hub.take(TIME) == Lookups([], [])
+    assert server.take() == Lookups([], [])
 
 
 def test_lookups_are_bounded_and_what_they_leave_out_is_a_reset(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,10 +136,10 @@ def test_lookups_are_bounded_and_what_they_leave_out_is_a_reset(monkeypatch: pyt
     server = Server()
     listener = server.listen()
     server.hub.collect(batch(*(change(number, Status.SUCCEEDED, tenant="") for number in range(5))))
-    wanted = server.hub.take(TIME)
+    wanted = server.take()
     assert len(wanted.run_ids) == 3
     server.hub.runs_found({run_id: run(int(run_id[2:]), job(1, repeats=True)) for run_id in wanted.run_ids})
-    server.hub.publish(server.now, TIME)
+    server.publish()
     assert types(listener) == ["run.succeeded"] * 3 + ["reset"]
 
 
@@ -147,9 +147,9 @@ def test_a_failed_lookup_is_a_reset_if_a_run_is_unknown() -> None:
     server = Server()
     listener = server.listen()
     server.hub.collect(batch(change(1, Status.SUCCEEDED, tenant=""), change(2, Status.QUEUED)))
-    server.hub.take(TIME)
+    server.take()
     server.hub.lookups_failed()
-    server.hub.publish(server.now, TIME)
+    server.publish()
     assert types(listener) == ["run.queued", "reset"]
 
 
@@ -158,8 +158,8 @@ def test_jobs_that_the_planner_read_are_known() -> None:
     listener = server.listen(tag="x")
     planned = job(1, tags=("x",), repeats=True)
     server.hub.collect(batch(JobSeen(planned), change(1, Status.SCHEDULED)))
-    assert server.hub.take(TIME) == Lookups([], [])
-    server.hub.publish(server.now, TIME)
+    assert server.take() == Lookups([], [])
+    server.publish()
     (event,) = read(listener)
     assert (event["type"], event["data"]["status"]) == ("timeball.run.queued", "scheduled")
     assert event["data"]["jobName"] == "job 1"
@@ -185,7 +185,7 @@ def test_a_spec_that_cannot_be_read_hides_nothing_but_its_facts() -> None:
     server = Server()
     listener = server.listen()
     server.hub.collect(batch(change(1, Status.RUNNING, spec=b'{"name": 7}')))
-    server.hub.take(TIME)
-    server.hub.publish(server.now, TIME)
+    server.take()
+    server.publish()
     (event,) = read(listener)
     assert event["data"] == {"runId": "r_1", "jobId": "j_1", "status": "running"}

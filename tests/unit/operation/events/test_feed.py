@@ -6,7 +6,8 @@ from tests.unit.operation.events.changes import TIME, Server, change, created, j
 from timeball.domain.instant import SECOND
 from timeball.domain.run.status import Status
 from timeball.operation.events import feed
-from timeball.operation.events.feed import MAX_SINGLE_EVENTS, RESUME_TIME, RING_TIME
+from timeball.operation.events.feed import RESUME_TIME, RING_TIME
+from timeball.operation.events.window import MAX_SINGLE_EVENTS
 
 
 def test_events_have_consecutive_ids_of_one_epoch() -> None:
