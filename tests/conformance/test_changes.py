@@ -1,7 +1,7 @@
 """Every commit that changes a run, a job or a worker says so to a listener, and a commit that fails says nothing."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -24,7 +24,16 @@ from timeball.domain.run.status import Status
 from timeball.domain.task.retry import Retry
 from timeball.operation.schedules.backfill import NewBackfill, advance
 from timeball.operation.schedules.backfill import begin as begin_backfill
-from timeball.ports.store.changes import JobChange, JobSeen, Recorded, RunChange, WorkerChange
+from timeball.ports.store.changes import (
+    ChangeBatch,
+    JobChange,
+    JobColumns,
+    JobSeen,
+    Recorded,
+    RunChange,
+    RunColumns,
+    WorkerChange,
+)
 from timeball.ports.store.runs import SlotRequest
 from timeball.ports.store.store import Store
 from timeball.ports.worker_protocol import LOCAL_KEY, Progress
@@ -37,7 +46,15 @@ class Changes:
 
     def __init__(self, store: Store) -> None:
         self._found: list[Recorded] = []
-        store.watch_changes(lambda batches: self._found.extend(each for one in batches for each in one.list_changes()))
+        store.watch_changes(self._add)
+
+    def _add(self, batches: Sequence[ChangeBatch]) -> None:
+        for batch in batches:
+            changes = batch.list_changes()
+            assert batch.count == len(changes)
+            if batch.list_columns is not None:
+                compare(changes, batch.list_columns())
+            self._found += changes
 
     def __iter__(self) -> Iterator[Recorded]:
         found, self._found = self._found, []
@@ -51,6 +68,21 @@ class Changes:
 
     def workers(self) -> list[tuple[EventType, str, str]]:
         return [(each.type, each.session, each.name) for each in self if isinstance(each, WorkerChange)]
+
+
+def compare(changes: Sequence[Recorded], columns: RunColumns | JobColumns) -> None:
+    """The columns are the changes, in their order."""
+    if isinstance(columns, JobColumns):
+        jobs = [each for each in changes if isinstance(each, JobChange) and each.job is not None]
+        assert [(each.type, each.job_id) for each in jobs] == [(columns.type, job_id) for job_id in columns.job_ids]
+        assert [each.job.tenant for each in jobs if each.job] == columns.tenants
+        return
+    runs = [each for each in changes if isinstance(each, RunChange)]
+    assert [each.run_id for each in runs] == columns.run_ids
+    assert [each.job_id for each in runs] == columns.job_ids
+    assert [each.tenant for each in runs] == (columns.tenants or [""] * len(runs))
+    statuses = columns.statuses if not isinstance(columns.statuses, Status) else [columns.statuses] * len(runs)
+    assert [each.status for each in runs] == statuses
 
 
 @pytest.fixture

@@ -49,6 +49,8 @@ class Ask(NamedTuple):
     """What is bad about it, where a route has several."""
     status: tuple[int, ...] = (200, 201, 204)
     """An answer that is expected."""
+    leaves: bool = False
+    """The client leaves after the first piece of the body: the answer has no end."""
 
 
 class Answered(NamedTuple):
@@ -98,6 +100,7 @@ async def send(app: Application, method: str, ask: Ask) -> Answered:
         nonlocal left
         if not left:
             await hangs
+            return {"type": "http.disconnect"}
         left -= 1
         return {"type": "http.request", "body": next(waiting), "more_body": left > 0}
 
@@ -110,6 +113,8 @@ async def send(app: Application, method: str, ask: Ask) -> Answered:
             body = message.get("body", b"")
             start = start or body[:CHUNK_BYTES]
             size += len(body)
+            if ask.leaves and not hangs.done():
+                hangs.set_result(None)
 
     headers = [("authorization", f"Bearer {ask.key}"), ("content-length", str(len(ask.body))), *ask.headers]
     scope = {

@@ -17,6 +17,9 @@ from timeball.ports.store.changes import Change, JobChange, RunChange
 
 MAX_SINGLE_EVENTS: Final = 100
 """Maximum number of changes in a window that are sent one by one. More of them are sent as one summary."""
+MAX_FILTERED: Final = 20_000
+"""Maximum number of changes that the filters of all listeners look at, beyond the few that each may get one by one.
+Then listeners get a summary that may contain more than their filter selects."""
 
 Item = tuple[Change, JobFacts | None]
 Numbered = tuple[int, Item]
@@ -38,6 +41,7 @@ class TenantWindow:
         self.told: list[RunsSummary] = []
         """Summaries from other servers."""
         self._groups: dict[str, dict[object, list[Numbered]]] = {}
+        self._work_left = MAX_FILTERED
 
     @property
     def size(self) -> int:
@@ -52,8 +56,8 @@ class TenantWindow:
     def summary(self) -> RunsSummary:
         """The summary of all changes of this server."""
         if self.bulk is None:
-            return RunsSummary.of(self.items).limited()
-        return self.bulk.plus(RunsSummary.of(self.items)).limited() if self.items else self.bulk
+            return self._own_summary
+        return self.bulk.plus(self._own_summary).limited() if self.items else self.bulk
 
     def select(self, where: EventFilter) -> tuple[Sequence[Numbered], list[RunsSummary]]:
         """Return what a filter selects: changes with their positions, and summaries."""
@@ -62,31 +66,42 @@ class TenantWindow:
             if self.is_summarised:
                 return (), [self.summary, *summaries]
             return self._numbered, summaries
-        selected = [each for each in self._candidates(where) if where.passes(*each[1])]
         is_named = bool(where.job_id or where.run_id)
         if self.bulk is not None and not is_named and (part := self.bulk.narrowed(where)) is not None:
             summaries.insert(0, part)
+        groups = self._candidates(where)
+        count = sum(map(len, groups))
+        if count > MAX_SINGLE_EVENTS:
+            if count > self._work_left:
+                part = self._own_summary.narrowed(where)
+                return (), summaries if part is None else [part, *summaries]
+            self._work_left -= count
+        end = len(self.items) + len(self.picked) if is_named else len(self.items)
+        selected = [each for group in groups for each in group if each[0] < end and where.passes(*each[1])]
         if len(selected) > MAX_SINGLE_EVENTS:
-            summaries.insert(0, RunsSummary.of(item for _, item in selected).limited())
-            selected = []
-        return selected, summaries
+            return (), [RunsSummary.of(item for _, item in selected).limited(), *summaries]
+        return (selected if len(groups) == 1 else sorted(selected, key=_POSITION)), summaries
+
+    @cached_property
+    def _own_summary(self) -> RunsSummary:
+        return RunsSummary.of(self.items).limited()
 
     @cached_property
     def _numbered(self) -> list[Numbered]:
         return list(enumerate([*self.items, *self.picked]))
 
-    def _candidates(self, where: EventFilter) -> Iterable[Numbered]:
+    def _candidates(self, where: EventFilter) -> list[Sequence[Numbered]]:
+        """Return groups of changes that contain all that the filter selects."""
         if where.run_id:
-            return self._grouped("run", _run_of).get(where.run_id, ())
+            return [self._grouped("run", _run_of).get(where.run_id, ())]
         if where.job_id:
-            return self._grouped("job", _job_of).get(where.job_id, ())
+            return [self._grouped("job", _job_of).get(where.job_id, ())]
         if where.tag:
-            return self._grouped("tag", _tags_of).get(where.tag, ())
+            return [self._grouped("tag", _tags_of).get(where.tag, ())]
         if where.kind:
-            return self._grouped("kind", _kind_of).get(where.kind, ())
+            return [self._grouped("kind", _kind_of).get(where.kind, ())]
         by_status = self._grouped("status", _status_of)
-        found = [each for status in where.statuses for each in by_status.get(status, ())]
-        return sorted(found, key=_POSITION)
+        return [by_status.get(status, ()) for status in where.statuses]
 
     def _grouped(self, name: str, keys: Callable[[Item], Iterable[object]]) -> dict[object, list[Numbered]]:
         groups = self._groups.get(name)

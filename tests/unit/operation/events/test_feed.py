@@ -1,12 +1,15 @@
 """The feed of a tenant: ids, the ring of a minute, resuming, filters and summaries."""
 
+from typing import Any
+
 import pytest
 
 from tests.unit.operation.events.changes import TIME, Server, change, created, job, last_id, read, types
 from timeball.domain.instant import SECOND
 from timeball.domain.run.status import Status
-from timeball.operation.events import feed
+from timeball.operation.events import feed, window
 from timeball.operation.events.feed import RESUME_TIME, RING_TIME
+from timeball.operation.events.filters import EventFilter
 from timeball.operation.events.window import MAX_SINGLE_EVENTS
 
 
@@ -191,3 +194,29 @@ def test_a_reset_makes_earlier_ids_unknown() -> None:
     server.hub.received(None, server.now, TIME)
     assert types(listener) == ["reset"]
     assert types(server.listen(last_id=begin)) == ["reset"]
+
+
+def test_the_work_of_filters_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many filters as there may be listeners, each of which selects almost everything."""
+    looked_at = 0
+    passes = EventFilter.passes
+
+    def counted(where: EventFilter, *given: Any) -> bool:
+        nonlocal looked_at
+        looked_at += 1
+        return passes(where, *given)
+
+    monkeypatch.setattr(EventFilter, "passes", counted)
+    server = Server()
+    statuses = list(Status)
+    listeners = [
+        server.listen(statuses=frozenset(each for at, each in enumerate(statuses) if number >> at & 1 or at == 2))
+        for number in range(1_000)
+    ]
+    server.happen(
+        created(job(1, tags=("x",), repeats=True)), *(change(n, Status.QUEUED, job_id="j_1") for n in range(400))
+    )
+    assert looked_at <= window.MAX_FILTERED
+    for listener in listeners:
+        (event,) = read(listener)
+        assert event["data"]["statuses"]["queued"] == 400
