@@ -18,6 +18,7 @@ SECTIONS = {
     "drain": "jobs/s when a backlog meets a worker",
     "lateness": "how late jobs start: one by one, spread, many at one instant, many per second",
     "growth": "the same with a million jobs and runs (with --full: five million)",
+    "events": "what listeners of the event stream cost",
     "cron": "the cron engine",
     "stalls": "how long one request holds the event loop",
     "soak": "ten minutes of half the maximum: memory and tables stay as they are",

@@ -13,7 +13,7 @@ from timeball.ports.store.store import Store
 API = Path(api.__file__).parent
 
 READS = {
-    *("now", "clock_state", "planning_held", "verdicts_until", "ping", "listen"),
+    *("now", "clock_state", "planning_held", "verdicts_until", "ping", "listen", "watch_changes", "listen_to_servers"),
     *("answered", "slot_for", "jobs", "list_jobs", "firing_jobs", "mean_durations"),
     *("due_jobs", "planning_failures", "upstream_events", "cancelled_ahead", "next_plan_at"),
     *("pauses_over", "next_resume_at", "backfills_to_advance", "backfills", "list_backfills"),
@@ -28,7 +28,7 @@ READS = {
     *("key_by_digest", "keys", "task", "list_tasks", "calendars", "list_calendars"),
 }
 WRITES = {
-    *("open", "close", "probe_write", "wake_all", "accept_clock"),
+    *("open", "close", "probe_write", "wake_all", "send_to_servers", "accept_clock"),
     *("submit", "submit_and_claim", "amend", "trigger", "put_off", "plan_failed_now", "commit_plans"),
     *("apply_upstream_events", "begin_backfill", "advance_backfills", "cancel_backfill"),
     *("claim", "settle", "note", "append_logs", "request_cancel", "hurry", "replace_output", "number"),

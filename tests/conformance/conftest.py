@@ -45,6 +45,8 @@ class KeptConnections:
             self._drivers.append(store._db)
         store._db = self._drivers[number]
         store._db._wakeups.listeners.clear()
+        store._db._wakeups.message_listeners.clear()
+        store._db.watch_changes(None)
         if not store._db._pool.is_open:
             with mock.patch("timeball.stores.postgres.store._Driver._migrate"):  # it was migrated before
                 await store.open()

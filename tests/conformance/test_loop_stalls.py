@@ -28,11 +28,15 @@ from timeball.domain.instant import DAY, HOUR, MILLISECOND, MINUTE, SECOND, Micr
 from timeball.domain.planning.planning import MAX_INSTANTS
 from timeball.domain.run import error_fingerprint
 from timeball.domain.run.lifecycle import Failed, Failure
+from timeball.domain.run.status import Status
 from timeball.domain.schedule.schedule import CronSchedule, Follow, Interval
 from timeball.domain.task.retry import Retry
 from timeball.domain.task.task import Shell
 from timeball.domain.workflow.definition import Workflow, WorkflowTask
 from timeball.operation.context import OperationContext
+from timeball.operation.events.collector import MAX_COLLECTED
+from timeball.operation.events.filters import EventFilter
+from timeball.operation.events.hub import MAX_LISTENERS
 from timeball.operation.jobs.pause import pause
 from timeball.operation.jobs.submit import NewJob, Submit
 from timeball.operation.run_events import MAX_FOLLOWERS
@@ -280,6 +284,28 @@ async def as_many_followers_as_there_may_be(house: House) -> Left:
 
     async def left() -> int:
         return MAX_FOLLOWERS - sum(event.is_set() for event in events)
+
+    return left
+
+
+@worst("event_publisher")
+async def as_many_changes_and_listeners_as_there_may_be(house: House) -> Left:
+    """Of runs that no listener knows yet: their jobs are looked up."""
+    hub = house.context.events
+    house.followers.callback(house.store.watch_changes, None)
+    filters = [EventFilter(), EventFilter(tag="x"), EventFilter(statuses=frozenset({Status.SUCCEEDED, Status.RUNNING}))]
+    filters += [EventFilter(tag=f"{number}") for number in range(MAX_LISTENERS - len(filters))]
+    await house.submit([one_shot(house.store.now(), tags=["x"]) for _ in range(1_000)])
+    claims = await house.claim(1_000)
+    for where in filters:
+        hub.subscribe("default", where, "k_1", "", house.context.clock.monotonic(), house.context.dice)
+    await house.store.settle([settlement(each) for each in claims])
+    while hub._collector._count < MAX_COLLECTED - 4_000:
+        await house.submit([one_shot(house.store.now(), tags=["x"]) for _ in range(1_000)])
+        await house.store.settle([settlement(each) for each in await house.claim(1_000)])
+
+    async def left() -> bool:
+        return not hub._collector.is_empty
 
     return left
 

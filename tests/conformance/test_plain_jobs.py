@@ -12,6 +12,7 @@ from timeball.domain.instant import SECOND
 from timeball.domain.run.lifecycle import Failed, Failure
 from timeball.domain.run.status import Status
 from timeball.domain.task.task import Http, host_of
+from timeball.ports.store.changes import ChangeBatch
 from timeball.ports.store.runs import SlotRequest
 from timeball.ports.store.store import Store
 from timeball.stores.postgres.store import _CLOCK
@@ -73,6 +74,10 @@ class _Recorder:
     def ends(self) -> Ends:
         return self._tx.ends
 
+    @property
+    def changes(self) -> list[ChangeBatch] | None:
+        return self._tx.changes
+
     async def fetch(self, query: Query, **parameters: Any) -> list[Row]:
         self._said.append(query.name)
         return await self._tx.fetch(query, **parameters)
@@ -128,6 +133,32 @@ async def test_one_shots_take_as_few_statements_as_ever(store: Store, said: list
     await store.submit([one_shot(store.now()) for _ in range(JOBS)])
     assert await run_all(store) == JOBS
     assert said == ONE_SHOTS
+
+
+async def test_a_listener_costs_no_statement(store: Store, said: list[str]) -> None:
+    """What changed is recorded from rows that the transactions have anyway."""
+    recorded: list[ChangeBatch] = []
+    store.watch_changes(recorded.extend)
+    await store.submit([one_shot(store.now()) for _ in range(JOBS)])
+    assert await run_all(store) == JOBS
+    assert said == ONE_SHOTS
+    assert [batch.count for batch in recorded] == [JOBS] * 4, "one batch per statement: jobs, runs, claims, ends"
+    said.clear()
+    due = store.now() - SECOND
+    await store.submit([recurring(due - 10 * SECOND, seconds=10, next_fire_at=due) for _ in range(JOBS)])
+    said.clear()
+    await plan_due(store, limit=JOBS)
+    assert await run_all(store) == JOBS
+    assert said == RECURRING
+
+
+async def test_nothing_is_recorded_without_a_listener(store: Store) -> None:
+    recorded: list[ChangeBatch] = []
+    store.watch_changes(recorded.extend)
+    store.watch_changes(None)
+    await store.submit([one_shot(store.now())])
+    assert await run_all(store) == 1
+    assert recorded == []
 
 
 @pytest.mark.parametrize("kept", ["postgres"], indirect=True)

@@ -517,6 +517,8 @@ async def test_what_a_workflow_run_may_need_is_kept_until_it_has_ended(store: St
 class _Meter:
     """A transaction that counts statements, and rows that are read or written."""
 
+    changes = None
+
     def __init__(self, tx: Tx, counted: Counter[str]) -> None:
         self._tx = tx
         self._counted = counted

@@ -30,7 +30,10 @@ if TYPE_CHECKING:
     from schemathesis.schemas import APIOperation
 
 DOCUMENT = msgspec.json.decode(msgspec.json.encode(openapi.document(ROUTES, "0.0.0")))
-OPERATIONS = [f"{method.upper()} {path}" for path, methods in DOCUMENT["paths"].items() for method in methods]
+ENDLESS = {"GET /v1/events"}
+"""Their answers have no end."""
+ALL_OPERATIONS = [f"{method.upper()} {path}" for path, methods in DOCUMENT["paths"].items() for method in methods]
+OPERATIONS = [name for name in ALL_OPERATIONS if name not in ENDLESS]
 
 pytestmark = pytest.mark.xdist_group("schemathesis")
 
@@ -41,7 +44,7 @@ def operations() -> dict[str, APIOperation]:
     import schemathesis
 
     read = [found.ok() for found in schemathesis.openapi.from_dict(DOCUMENT).get_all_operations()]
-    assert sorted(each.label for each in read) == sorted(OPERATIONS)
+    assert sorted(each.label for each in read) == sorted(ALL_OPERATIONS)
     return {each.label: each for each in read}
 
 

@@ -107,6 +107,9 @@ class Connection:
     def wake_all(self, topic: str) -> None:
         self._world.wake_all(self._node, topic)
 
+    def listen_to_servers(self, listener: Callable[[str | None], None]) -> None:
+        """No client listens to events in the simulator."""
+
     def __getattr__(self, name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
         async def call(*args: Any, **named: Any) -> Any:
             return await self._call(name, args, named)

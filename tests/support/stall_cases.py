@@ -16,10 +16,17 @@ from tests.support.api import ADMIN, WORKER, Api, FakeWorker
 from tests.support.stalls import TRIES, Ask, Stall, measured, send
 from timeball.api.app import ROUTES
 from timeball.api.routing import Permission, Route
+from timeball.domain.run.status import Status
 from timeball.domain.schedule.zone import names
 from timeball.domain.sign_in import MAX_SESSIONS_PER_KEY
+from timeball.operation.events.feed import MAX_RESUMED_EVENTS, MAX_RING_EVENTS
+from timeball.operation.events.filters import EventFilter
+from timeball.operation.events.job_facts import JobFacts
+from timeball.operation.events.window import TenantWindow
+from timeball.ports.store.changes import RunChange
 from timeball.ports.store.registry import Key
 from timeball.ports.store.sign_in import NewSession
+from timeball.slices import at_once
 
 MIB: Final = 1 << 20
 LATER: Final = {"type": "date", "expression": "2199-01-01T00:00:00Z"}
@@ -506,6 +513,31 @@ def _large_task(number: int = 0) -> bytes:
     return b'%b,"body":%b}' % (body[:-1], large_values()["empty objects"])
 
 
+@case("GET", "/v1/events")
+def events(state: State) -> list[Ask]:
+    """A client that resumes after as many events as there may be, or that gets a reset because they are too many."""
+    hub, context = state.api.server.context.events, state.api.server.context
+    now = context.clock.monotonic()
+    watcher = hub.subscribe("default", EventFilter(), "k_1", "", now, context.dice)
+    (feed,) = hub._feeds.values()
+    begin = feed._id(feed._number)
+    for number in range(MAX_RING_EVENTS // 100):
+        window = TenantWindow()
+        window.items = [
+            (RunChange(f"r_{number}_{each}", JOB, "default", Status.QUEUED, now), JobFacts("default", JOB, "n" * 200))
+            for each in range(100)
+        ]
+        at_once(feed.publish(window, now, now))
+    hub.unsubscribe(watcher, now)
+    some = feed._id(feed._number - MAX_RESUMED_EVENTS)
+    return [
+        Ask("/v1/events", query=f"lastEventId={begin}", leaves=True, about="too much to resume"),
+        Ask("/v1/events", query=f"lastEventId={some}", leaves=True, about="resumed"),
+        Ask("/v1/events", query="tag=" + "x" * 200, leaves=True),
+    ]
+
+
+plain("GET", "/v1/me")
 plain("GET", "/v1/tasks", "limit=1000")
 plain("GET", "/v1/tasks/{taskId}")
 plain("GET", "/v1/calendars", "limit=1000")

@@ -52,6 +52,8 @@ class Ask(NamedTuple):
     """What makes the request costly, if a route has several cases."""
     status: tuple[int, ...] = (200, 201, 204)
     """The expected statuses."""
+    leaves: bool = False
+    """True if the client leaves after the first piece of the body, because the answer has no end."""
 
 
 class Answered(NamedTuple):
@@ -101,6 +103,7 @@ async def send(app: Application, method: str, ask: Ask) -> Answered:
         nonlocal left
         if not left:
             await hangs
+            return {"type": "http.disconnect"}
         left -= 1
         return {"type": "http.request", "body": next(waiting), "more_body": left > 0}
 
@@ -113,6 +116,8 @@ async def send(app: Application, method: str, ask: Ask) -> Answered:
             body = message.get("body", b"")
             start = start or body[:CHUNK_BYTES]
             size += len(body)
+            if ask.leaves and not hangs.done():
+                hangs.set_result(None)
 
     headers = [("authorization", f"Bearer {ask.key}"), ("content-length", str(len(ask.body))), *ask.headers]
     scope = {

@@ -16,11 +16,25 @@ from timeball.api.asgi import Receive, Scope, Send
 from timeball.api.auth import Authenticator, check_permission
 from timeball.api.documentation import openapi
 from timeball.api.documentation.docs_page import docs_page
+from timeball.api.event_streams import Credential, EventStreams
 from timeball.api.headers import RepeatedHeader, find_repeated
 from timeball.api.query import read_query
 from timeball.api.request_body import check_encoding, read_body
 from timeball.api.responses import send_answer
-from timeball.api.routes import calendars, clock, health, keys, sign_in, tasks, web, why, worker_protocol, workers
+from timeball.api.routes import (
+    calendars,
+    clock,
+    events,
+    health,
+    keys,
+    me,
+    sign_in,
+    tasks,
+    web,
+    why,
+    worker_protocol,
+    workers,
+)
 from timeball.api.routes.jobs import backfills, batch, forecast, job_actions, jobs, legacy, schedules
 from timeball.api.routes.overview import stats, timeline
 from timeball.api.routes.runs import bulk_runs, dead_letters, runs
@@ -59,7 +73,9 @@ ROUTES: Final[tuple[Route, ...]] = (
     *stats.ROUTES,
     *timeline.ROUTES,
     *workers.ROUTES,
+    *events.ROUTES,
     *clock.ROUTES,
+    *me.ROUTES,
     *keys.ROUTES,
     *sign_in.ROUTES,
     *legacy.ROUTES,
@@ -111,6 +127,7 @@ def create_app(
         documents=_Documents(routes, version),
         stopping=stopping,
         web_ui=web.WebUi(static_files or bundled(), site.address.base_path),
+        streams=EventStreams(context, _checks(authenticate, sessions)),
     )
     paths: dict[str, list[Route]] = {}
     for route in routes:
@@ -118,6 +135,19 @@ def create_app(
     endpoints = {path: _endpoint(path, methods, services, authenticate) for path, methods in paths.items()}
     default = PageEndpoint([], services, authenticate)
     return Paths(endpoints, default=default, base_path=site.address.base_path)
+
+
+def _checks(authenticate: Authenticator, sessions: Sessions) -> Callable[[Credential], Awaitable[Key]]:
+    """Return the check of the credential of a stream: the header of an API key, or the digest of a session."""
+
+    async def check(credential: Credential) -> Key:
+        if not isinstance(credential, str):
+            return await authenticate(credential, Permission.READ)
+        key = (await sessions.check(credential)).key
+        check_permission(key, Permission.READ)
+        return key
+
+    return check
 
 
 def _endpoint(path: str, routes: Sequence[Route], services: Services, authenticate: Authenticator) -> Endpoint:

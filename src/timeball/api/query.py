@@ -107,6 +107,11 @@ def job_statuses(text: str) -> frozenset[str]:
     return frozenset(_job_status(word) for word in _words(text))
 
 
+def run_statuses(text: str) -> frozenset[Status]:
+    """Return the statuses of runs that are named in a list with commas."""
+    return frozenset().union(*(_run_statuses(word, "/query") for word in _words(text)))
+
+
 class LetterGroupsQuery(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
     job_id: Text = ""
     user_id: Text = ""

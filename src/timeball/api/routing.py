@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
 
 from timeball.api.asgi import Receive
+from timeball.api.client_connection import ClientConnection
+from timeball.api.event_streams import EventStreams
 from timeball.api.sign_in.sessions import Sessions
 from timeball.domain import ids
 from timeball.domain.errors import NotFound
@@ -75,22 +77,8 @@ class Services:
     """Returns True when the server is stopping. Long answers then end."""
     web_ui: Callable[[], Awaitable[Bundle]]
     """Returns the files of the web UI. They are read and compressed with the first request."""
-
-
-class UnknownCaller(Protocol):
-    """A connection on which no valid API key was seen yet."""
-
-    def admit(self) -> None:
-        """Mark the connection as known, because a request on it had a valid API key."""
-        ...
-
-    def is_last_answer(self) -> bool:
-        """Count an answer. Return True if the connection closes after it."""
-        ...
-
-    async def wait_for_turn(self) -> None:
-        """Wait until the event loop has time for an answer to a client without a valid key."""
-        ...
+    streams: EventStreams
+    """The event streams of this server."""
 
 
 class Request(Struct, frozen=True, kw_only=True):
@@ -106,7 +94,7 @@ class Request(Struct, frozen=True, kw_only=True):
     body: bytes | None = None
     """None: the body was not received yet."""
     receive: Receive
-    client: UnknownCaller | None = None
+    client: ClientConnection | None = None
     """The connection of the request, as long as no valid key was seen on it."""
 
 

@@ -210,6 +210,7 @@ async def _stop_http(
     server.gateway.close()
     stopping.set()
     server.context.run_events.wake_all()
+    server.context.events.close()
     impatient = asyncio.create_task(stop.second.wait())
     await asyncio.wait([serving, impatient], timeout=FAREWELL, return_when=asyncio.FIRST_COMPLETED)
     http.should_exit = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from timeball.operation.events.hub import EventHub
 from timeball.operation.run_events import RunEvents
 from timeball.operation.storage.large_values import LargeValueStore
 from timeball.operation.storage.search_archive import Archive
@@ -21,6 +22,9 @@ class OperationContext:
     wakeups: Wakeups
     idle_workers: IdleWorkers = field(default_factory=NoIdleWorkers)
     run_events: RunEvents = field(default_factory=RunEvents)
+    """Wakes the clients that follow the output of a run."""
+    events: EventHub = field(default_factory=EventHub)
+    """The clients that listen to changes of runs, jobs and workers."""
     archive: Archive | None = None
     """The archive of finished runs that have left the store, if there is one."""
     large_value_store: LargeValueStore = field(default_factory=LargeValueStore)

@@ -18,6 +18,7 @@ from timeball.server.loops.backfiller import Backfiller
 from timeball.server.loops.cancel_sender import CancelSender
 from timeball.server.loops.deadline_expirer import DeadlineExpirer
 from timeball.server.loops.dispatcher import Dispatcher
+from timeball.server.loops.event_publisher import EventPublisher
 from timeball.server.loops.follow_trigger import FollowTrigger
 from timeball.server.loops.gate_opener import GateOpener
 from timeball.server.loops.lease_rescuer import LeaseRescuer
@@ -72,6 +73,7 @@ class Server:
             Backfiller(self.context, wakeups),
             FollowTrigger(self.context, wakeups),
             RunWatcher(self.context, wakeups),
+            EventPublisher(self.context, wakeups),
             MaintenanceLoop(self.context, wakeups, keep_for=keep_for, archivist=archivist),
         )
 

@@ -26,6 +26,8 @@ TAGS: Final = {
     "stats": "The aggregates of an overview",
     "timeline": "Runs and coming fires, in lanes",
     "workers": "The processes that execute runs",
+    "events": "Changes of runs, jobs and workers, as they happen",
+    "me": "The credential of the request",
     "api-keys": "The keys that authenticate clients and workers",
     "sessions": "Browsers that are signed in",
     "clock": "The store's time, and holds of planning",

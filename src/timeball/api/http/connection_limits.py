@@ -123,6 +123,16 @@ class Peer:
         elif self.connecting is not None:
             self.connecting.cancel()
 
+    def write(self, data: bytes, limit: int) -> bool:
+        """Write bytes of an answer in progress. Return False, and write nothing, if more than `limit` bytes wait for
+        the client, or if the connection is closing.
+        """
+        transport = self.transport
+        if transport is None or transport.is_closing() or transport.get_write_buffer_size() > limit:
+            return False
+        transport.write(data)
+        return True
+
     def paused_writing(self) -> None:
         """Record that the client does not read its answers."""
         assert self.transport is not None

@@ -14,9 +14,10 @@ Every implementation keeps these rules, and one conformance suite checks them:
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Final, Literal, Protocol
 
 from timeball.domain.instant import Micros
+from timeball.ports.store.changes import ChangeListener
 from timeball.ports.store.clock import ClockStore
 from timeball.ports.store.jobs import JobStore
 from timeball.ports.store.maintenance import MaintenanceStore
@@ -28,6 +29,10 @@ from timeball.ports.store.runs import GateStore, PreemptionStore, RepeatStore, R
 from timeball.ports.store.sign_in import SignInStore
 from timeball.ports.store.workers import WorkerStore
 from timeball.ports.store.workflows import WorkflowStore
+
+MAX_MESSAGE_BYTES: Final = 4_096
+"""Maximum size of a message between servers."""
+StoreKind = Literal["sqlite", "postgresql"]
 
 
 class Store(
@@ -54,6 +59,9 @@ class Store(
     ClockStore,
     Protocol,
 ):
+    @property
+    def kind(self) -> StoreKind: ...
+
     def now(self) -> Micros:
         """Return the store's time, or an instant shortly before it. The answer is never later than the store's time and
         never runs backwards.
@@ -93,6 +101,25 @@ class Store(
         sent as one. This never blocks, and sends nothing inside a transaction.
         """
         ...
+
+    def watch_changes(self, listener: ChangeListener | None) -> None:
+        """After each commit of this server, call `listener` with what it changed, in the event loop of the caller of
+        the commit. A commit that changed no run, job or worker calls it too, or not. None: record nothing."""
+        ...
+
+    def listen_to_servers(self, listener: MessageListener) -> None:
+        """Call `listener(message)` for each message that another server sends, and `listener(None)` when messages may
+        have been lost."""
+        ...
+
+    def send_to_servers(self, message: str) -> None:
+        """Send a message of at most `MAX_MESSAGE_BYTES` to the other servers: soon, never inside a transaction. It may
+        be lost; the listener is called with None if the loss is noticed."""
+        ...
+
+
+class MessageListener(Protocol):
+    def __call__(self, message: str | None) -> None: ...
 
 
 class WakeupListener(Protocol):

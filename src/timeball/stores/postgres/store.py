@@ -19,8 +19,9 @@ import structlog
 from timeball.domain.dispatch.priority import CREDIT
 from timeball.domain.errors import Conflict, Unavailable
 from timeball.domain.instant import Micros
+from timeball.ports.store.changes import ChangeListener
 from timeball.ports.store.maintenance import Occupied
-from timeball.ports.store.store import WakeupListener
+from timeball.ports.store.store import MessageListener, StoreKind, WakeupListener
 from timeball.stores.postgres.clock import ServerClock
 from timeball.stores.postgres.connect import SETTINGS, Address, Connection, Own, Pooled
 from timeball.stores.postgres.errors import GONE, REPEATABLE, Busy, Interrupted, told
@@ -61,6 +62,8 @@ class PostgresStore(DailyPartitions, SqlStore):
     need a permanent connection. `replica` is the address for reads that may lag behind.
     """
 
+    kind: StoreKind = "postgresql"
+
     def __init__(
         self,
         dsn: str,
@@ -99,6 +102,7 @@ class _Driver:
         self._pool = Pool(Address(dsn, timeout), connections, timeout, self._read_clock)
         self._tasks: list[asyncio.Task[None]] = []
         self._wakeups = PostgresWakeups(self._connect)
+        self._listener: ChangeListener | None = None
         self._careful_until: Micros = 0
         self._slow = asyncio.Semaphore(max(1, connections.most // 2))
 
@@ -192,9 +196,13 @@ class _Driver:
             if self._monotonic() < self._careful_until:
                 await tx.begin()
                 await connection.execute(_BE_REPLICATED)
+            if self._listener is not None:
+                tx.changes = []
             answer = await work(tx)
         if (ends := tx.ends.take()) is not None:
             self.end_counter.add(ends)
+        if tx.changes and self._listener is not None:
+            self._listener(tx.changes)
         return answer
 
     async def read(self, work: Work[T], *, slow: bool = False, may_lag: bool = False) -> T:
@@ -279,6 +287,15 @@ class _Driver:
 
     def wake_all(self, topic: str) -> None:
         self._wakeups.wake_all(topic)
+
+    def watch_changes(self, listener: ChangeListener | None) -> None:
+        self._listener = listener
+
+    def listen_to_servers(self, listener: MessageListener) -> None:
+        self._wakeups.message_listeners.append(listener)
+
+    def send_to_servers(self, message: str) -> None:
+        self._wakeups.send(message)
 
 
 async def _make_way(refused: int, error: Exception) -> None:

@@ -8,6 +8,7 @@ import itertools
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 
+from timeball.ports.store.changes import ChangeBatch
 from timeball.stores.postgres.connect import Connection, Own
 from timeball.stores.sql.dialect import POSTGRES, Compiled, Query
 from timeball.stores.sql.driver import Row
@@ -127,6 +128,7 @@ class Tx:
 
     has_days = True
     may_be_done = True
+    changes: list[ChangeBatch] | None = None
 
     def __init__(self, connection: Connection, compiler: Compiler, timeout: float | None = None) -> None:
         self._connection = connection

@@ -10,9 +10,13 @@ from typing import Any, Final
 import asyncpg
 import structlog
 
-from timeball.ports.store.store import WakeupListener
+from timeball.ports.store.store import MessageListener, WakeupListener
 
 CHANNEL: Final = "timeball"
+MESSAGE_CHANNEL: Final = "timeball_events"
+"""The channel of messages between servers. Servers of earlier versions do not listen to it."""
+MAX_UNSENT_MESSAGES: Final = 8
+"""Maximum number of messages that wait for the connection. Later ones are dropped."""
 NOTIFY_DELAY: Final = 0.003
 NOTIFY_INTERVAL: Final = 0.01
 """Minimum seconds between two messages: under load each message would cost as much as the jobs that it announces."""
@@ -36,10 +40,20 @@ class PostgresWakeups:
         self._connect = connect
         self._topics: dict[str, None] = {}
         self._something = asyncio.Event()
+        self.message_listeners: list[MessageListener] = []
+        self._messages: list[str] = []
+        """Messages to the other servers that are not sent yet."""
 
     def wake_all(self, topic: str) -> None:
         self._topics[topic] = None
         self._something.set()
+
+    def send(self, message: str) -> None:
+        if len(self._messages) < MAX_UNSENT_MESSAGES:
+            self._messages.append(message)
+            self._something.set()
+        else:
+            self._tell_loss()
 
     async def keep_listening(self) -> None:
         while True:
@@ -53,6 +67,8 @@ class PostgresWakeups:
         connection = await self._connect()
         try:
             await connection.add_listener(CHANNEL, self._heard)
+            await connection.add_listener(MESSAGE_CHANNEL, self._received)
+            self._tell_loss()  # messages may have been lost while there was no connection
             idle = 0
             while not connection.is_closed():
                 with contextlib.suppress(TimeoutError):
@@ -62,8 +78,12 @@ class PostgresWakeups:
                     idle = 0
                     await asyncio.sleep(NOTIFY_DELAY)
                     topics, self._topics = self._topics, {}
+                    messages, self._messages = self._messages, []
                     self._something.clear()
-                    await connection.execute("SELECT pg_notify($1, $2)", CHANNEL, ",".join(topics))
+                    if topics:
+                        await connection.execute("SELECT pg_notify($1, $2)", CHANNEL, ",".join(topics))
+                    for message in messages:
+                        await connection.execute("SELECT pg_notify($1, $2)", MESSAGE_CHANNEL, message)
                     await asyncio.sleep(NOTIFY_INTERVAL)
                 elif idle >= PROBE_AFTER:
                     idle = 0
@@ -76,3 +96,12 @@ class PostgresWakeups:
             for topic in str(payload).split(","):
                 for hint in self.listeners:
                     hint(topic)
+
+    def _tell_loss(self) -> None:
+        for listener in self.message_listeners:
+            listener(None)
+
+    def _received(self, connection: Any, pid: int, channel: str, payload: object) -> None:
+        if pid != connection.get_server_pid():
+            for listener in self.message_listeners:
+                listener(str(payload))

@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
 from timeball.domain.instant import Micros
-from timeball.ports.store.store import WakeupListener
+from timeball.ports.store.changes import ChangeBatch, ChangeListener
+from timeball.ports.store.store import MessageListener, WakeupListener
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.ends import EndCounter, Ends
 from timeball.stores.sql.schema.table import Table
@@ -45,6 +46,11 @@ class Tx(Protocol):
     @property
     def has_days(self) -> bool:
         """True if the history has one partition per day, so that reading some days is cheaper than reading all."""
+        ...
+
+    @property
+    def changes(self) -> list[ChangeBatch] | None:
+        """Where to record what the transaction changes; None if no client of this server listens."""
         ...
 
     async def fetch(self, query: Query, **parameters: Any) -> list[Row]: ...
@@ -106,3 +112,9 @@ class Driver(Protocol):
     def listen(self, hint: WakeupListener) -> None: ...
 
     def wake_all(self, topic: str) -> None: ...
+
+    def watch_changes(self, listener: ChangeListener | None) -> None: ...
+
+    def listen_to_servers(self, listener: MessageListener) -> None: ...
+
+    def send_to_servers(self, message: str) -> None: ...

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
+from timeball.stores.sql.changes import record_ends, record_new_runs
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.schema.jobs import NEW_JOBS, PLACED_JOBS, PLANNED_JOBS, NewJobRow
 from timeball.stores.sql.schema.runs import NEW_HISTORY, NEW_RUNS, RULED_HISTORY, RULED_RUNS, NewHistoryRow, NewRunRow
@@ -16,12 +17,14 @@ async def insert_jobs(tx: Tx, rows: Iterable[NewJobRow]) -> None:
     await _insert(tx, (PLACED_JOBS, PLANNED_JOBS, NEW_JOBS), rows)
 
 
-async def insert_run_rows(tx: Tx, rows: Iterable[NewRunRow]) -> None:
+async def insert_run_rows(tx: Tx, rows: Sequence[NewRunRow]) -> None:
+    record_new_runs(tx, rows)
     await _insert(tx, (RULED_RUNS, NEW_RUNS), rows)
 
 
 async def insert_history(tx: Tx, rows: Sequence[NewHistoryRow]) -> None:
     tx.ends.rows += rows
+    record_ends(tx, rows)
     await _insert(tx, (RULED_HISTORY, NEW_HISTORY), rows)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from timeball.domain.instant import Micros
+from timeball.ports.store.changes import ChangeListener
 from timeball.ports.store.clock import ClockState
-from timeball.ports.store.store import WakeupListener
+from timeball.ports.store.store import MessageListener, StoreKind, WakeupListener
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.jobs.amend import Amendments
 from timeball.stores.sql.jobs.backfills import Backfills
@@ -75,6 +76,8 @@ class SqlStore(
 ):
     """Implements `timeball.ports.store.store.Store`."""
 
+    kind: StoreKind
+
     def now(self) -> Micros:
         return self._db.now()
 
@@ -113,3 +116,12 @@ class SqlStore(
 
     def wake_all(self, topic: str) -> None:
         self._db.wake_all(topic)
+
+    def watch_changes(self, listener: ChangeListener | None) -> None:
+        self._db.watch_changes(listener)
+
+    def listen_to_servers(self, listener: MessageListener) -> None:
+        self._db.listen_to_servers(listener)
+
+    def send_to_servers(self, message: str) -> None:
+        self._db.send_to_servers(message)

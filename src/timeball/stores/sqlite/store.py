@@ -23,8 +23,9 @@ import structlog
 from timeball.domain.dispatch.priority import CREDIT
 from timeball.domain.errors import Conflict, Unavailable
 from timeball.domain.instant import SECOND, Micros
+from timeball.ports.store.changes import ChangeBatch, ChangeListener
 from timeball.ports.store.clock import ClockState
-from timeball.ports.store.store import WakeupListener
+from timeball.ports.store.store import MessageListener, StoreKind, WakeupListener
 from timeball.stores.sql.driver import TOO_LONG, Work
 from timeball.stores.sql.driver import Tx as SqlTx
 from timeball.stores.sql.ends import EndCounter, Ends
@@ -54,6 +55,8 @@ class SqliteStore(LastingLeases):
     `inline` is for the simulator: no threads, all work is done in the calling event loop, nothing is synced to disk,
     and the path may be `:memory:`.
     """
+
+    kind: StoreKind = "sqlite"
 
     def __init__(
         self,
@@ -93,12 +96,23 @@ class SqliteStore(LastingLeases):
 
 
 class _NoOthers:
-    """A driver that sends no wakeups: no other server can use this store."""
+    """A driver that sends no wakeups and no messages: no other server can use this store."""
+
+    _listener: ChangeListener | None = None
+
+    def watch_changes(self, listener: ChangeListener | None) -> None:
+        self._listener = listener
 
     def listen(self, hint: WakeupListener) -> None:
         pass
 
     def wake_all(self, topic: str) -> None:
+        pass
+
+    def listen_to_servers(self, listener: MessageListener) -> None:
+        pass
+
+    def send_to_servers(self, message: str) -> None:
         pass
 
 
@@ -139,9 +153,12 @@ class _InlineDriver(_NoOthers):
         try:
             if mark is None:
                 return run(work, self._tx)  # no other thread can write at the same time
+            self._tx.changes = None if self._listener is None else []
             answer = transact(self._connection, work, self._tx, mark)
             if (ends := self._tx.ends.take()) is not None:
                 self.end_counter.add(ends)
+            if self._tx.changes and self._listener is not None:
+                self._listener(self._tx.changes)
             return answer
         except sqlite3.Error as error:
             raise self._database.explained(error) from error
@@ -150,7 +167,7 @@ class _InlineDriver(_NoOthers):
 class _Job:
     """A write in the queue of the writer thread, and the future of its caller."""
 
-    __slots__ = ("ends", "error", "future", "result", "work")
+    __slots__ = ("changes", "ends", "error", "future", "result", "work")
 
     def __init__(self, work: Work[Any], future: asyncio.Future[Any]) -> None:
         self.work = work
@@ -158,6 +175,8 @@ class _Job:
         self.result: Any = None
         self.error: BaseException | None = None
         self.ends: Ends | None = None
+        self.changes: list[ChangeBatch] | None = None
+        """What the write changed; None if nothing was recorded."""
 
     def answer(self) -> None:
         if self.future.done():
@@ -181,7 +200,11 @@ def _wake_in_time() -> None:
         Path(f"/proc/{threading.get_native_id()}/timerslack_ns").write_text("1000", "ascii")
 
 
-def _answer_all(jobs: Sequence[_Job]) -> None:
+def _answer_all(jobs: Sequence[_Job], listener: ChangeListener | None) -> None:
+    if listener is not None:
+        for job in jobs:
+            if job.changes and job.error is None:
+                listener(job.changes)
     for job in jobs:
         job.answer()
 
@@ -338,9 +361,9 @@ class _ThreadedDriver(_NoOthers):
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
 
-    @staticmethod
-    def _run_one(connection: sqlite3.Connection, tx: Tx, job: _Job, *, alone: bool) -> None:
+    def _run_one(self, connection: sqlite3.Connection, tx: Tx, job: _Job, *, alone: bool) -> None:
         """Run one write. Unless it is alone in the transaction, its failure does not affect the others."""
+        tx.changes = job.changes = None if self._listener is None else []
         if alone:
             job.result = run_or_repeat(job.work, tx, lambda: begin_again(connection))
             job.ends = tx.ends.take()
@@ -357,14 +380,13 @@ class _ThreadedDriver(_NoOthers):
             connection.execute("ROLLBACK TO work")
         connection.execute("RELEASE work")
 
-    @staticmethod
-    def _answer(batch: list[_Job]) -> None:
+    def _answer(self, batch: list[_Job]) -> None:
         loops: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
         for job in batch:
             loops.setdefault(job.future.get_loop(), []).append(job)
         for loop, jobs in loops.items():
             try:
-                loop.call_soon_threadsafe(_answer_all, jobs)
+                loop.call_soon_threadsafe(_answer_all, jobs, self._listener)
             except Exception as error:  # the loop is closed, so no caller waits
                 if not loop.is_closed():
                     _log.error("results of writes cannot be delivered", error=str(error) or type(error).__name__)

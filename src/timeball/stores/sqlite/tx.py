@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
+from timeball.ports.store.changes import ChangeBatch
 from timeball.stores.sql.dialect import SQLITE, Compiled, Query
 from timeball.stores.sql.driver import Row, Work
 from timeball.stores.sql.ends import Ends
@@ -53,11 +54,14 @@ class Tx:
         self.ends = Ends()
         self._compiled: dict[tuple[Query, bool], Compiled] = {}
         self._inserts: dict[tuple[str, Table, tuple[str, ...], int], str] = {}
+        self.changes: list[ChangeBatch] | None = None
 
     def careful(self) -> Tx:
         """Return a copy for a transaction that may have been committed before."""
         twin = copy(self)
         twin.may_be_done = True
+        if self.changes is not None:
+            self.changes.clear()
         return twin
 
     async def fetch(self, query: Query, **parameters: Any) -> list[Row]:

@@ -23,6 +23,7 @@ from timeball.domain.run.lifecycle import Hold, State
 from timeball.domain.run.run import NewRun, new_run
 from timeball.domain.schedule.schedule import Window
 from timeball.ports.store.jobs import Amended, Amendment, Fired, Outdated
+from timeball.stores.sql.changes import record_amendments, record_holds
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.jobs import window_slots
 from timeball.stores.sql.jobs.large_values import require_fresh
@@ -114,6 +115,7 @@ class Amendments(StorePart):
             loaded = await _load(tx, amendments, self._db.now())
             decided = decide(amendments, loaded)
             await _write(tx, loaded, decided)
+            record_amendments(tx, [(before, after) for _, before, after in decided.changes])
             return decided.answers
 
         return await self._db.write(work) if amendments else []
@@ -357,7 +359,7 @@ async def persist(tx: Tx, writes: Writes, now: Micros) -> None:
     if writes.serial:
         await tx.execute(MAKE_SERIAL, b=writes.serial)
     if writes.free:
-        await tx.execute(UNBLOCK, b=writes.free)
+        record_holds(tx, await tx.fetch(UNBLOCK, b=writes.free))
     if writes.cancelled:
         await runs.cancel(tx, writes.cancelled, now)
     if writes.jobs:

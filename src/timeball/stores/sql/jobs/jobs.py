@@ -25,6 +25,7 @@ from timeball.ports.store.jobs import (
     Submitted,
 )
 from timeball.ports.store.runs import Claim, SlotRequest
+from timeball.stores.sql.changes import record_claims, record_submissions
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.inserts import insert_jobs
 from timeball.stores.sql.jobs import window_slots
@@ -221,13 +222,16 @@ async def _insert(
     # No other transaction sees the new jobs before the commit, so that their runs may be assigned before the insert.
     claims = await assign_on_submit(tx, submissions, [row.spec for row in rows], wants, credit) if wants else {}
     await insert_jobs(tx, rows)
+    record_submissions(tx, submissions, claims or {})
     if tags := [tag for each in submissions if _is_tagged(each.job) for tag in tag_rows(each.job)]:
         await tx.insert(TAGS, tags)
     await calendars.bind(tx, [each.job for each in submissions])
     await follows.begin(tx, [each.job for each in submissions])
     if claims is None:
         await insert_runs(tx, [(run, 0, run.serial) for run in runs])
-        return (await claim(tx, wants, 0, credit, 0)).claimed().claims
+        assigned = await claim(tx, wants, 0, credit, 0)
+        record_claims(tx, assigned.runs, assigned.now)
+        return assigned.claimed().claims
     if len(claims) < len(runs):
         await insert_runs(tx, [(run, 0, run.serial) for run in runs if run.id not in claims])
     return list(claims.values())

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from timeball.domain.instant import Micros
+from timeball.stores.sql.changes import record_ends
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.schema.runs import NEW_HISTORY, NewHistoryRow
 from timeball.stores.sql.schema.table import as_tuple
@@ -77,7 +78,8 @@ async def write(tx: Tx, written: Iterable[Tail]) -> None:
     everything = list(written)
     if grown := [tail.grown for tail in everything if tail.grown is not None]:
         await tx.execute(GROW_SPANS, b=grown)
-    if new := [as_tuple(row) for tail in everything for row in tail.new]:
-        await tx.insert(NEW_HISTORY, new)
+    if new := [row for tail in everything for row in tail.new]:
+        record_ends(tx, new)
+        await tx.insert(NEW_HISTORY, [as_tuple(row) for row in new])
     for tail in everything:
         tx.ends.rows += tail.added

@@ -17,6 +17,7 @@ from timeball.domain.run.ledger import DUE, Origin, Verdict
 from timeball.domain.run.lifecycle import Hold
 from timeball.domain.run.run import NewRun, new_run
 from timeball.domain.run.status import Status
+from timeball.stores.sql.changes import record_holds, record_planned
 from timeball.stores.sql.driver import Row, Tx, scalar
 from timeball.stores.sql.inserts import insert_history
 from timeball.stores.sql.new_runs import HeldRun, insert_runs
@@ -138,6 +139,7 @@ class Plans(StorePart):
             await _decide_blocked(tx, writes, by_job, tails, {key: plan for key, (plan, _) in chosen.items()}, now)
             for job_id, (plan, ids) in chosen.items():
                 _decide(writes, plan, ids, by_job.get(job_id), tails[job_id], now, causes)
+            record_planned(tx, (plan.job for plan, _ in chosen.values()))
             await _persist(tx, writes)
             await _replace(tx, by_job.values())
             await tx.execute(MOVE_JOBS, b=writes.jobs)
@@ -246,7 +248,7 @@ async def _persist(tx: Tx, writes: _Writes) -> None:
     if writes.history:
         await insert_history(tx, writes.history)
     if writes.free:
-        await tx.execute(UNBLOCK, b=writes.free)
+        record_holds(tx, await tx.fetch(UNBLOCK, b=writes.free))
     await insert_runs(tx, writes.runs)
 
 

@@ -20,6 +20,7 @@ from timeball.domain.dispatch.limits import Concurrency, RateLimit, TokenBucket
 from timeball.domain.instant import MILLISECOND, SECOND, Micros
 from timeball.domain.run import circuit_breaker
 from timeball.domain.run.circuit_breaker import Circuit
+from timeball.stores.sql.changes import record_holds
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.rows.values import plain
 from timeball.stores.sql.schema.runs import GateRow
@@ -193,7 +194,7 @@ class GateBatch:
 
     async def write(self, tx: Tx) -> None:
         if self.parked:
-            await tx.execute(PARK, b=self.parked)
+            record_holds(tx, await tx.fetch(PARK, b=self.parked))
         await _write(tx, [self._rows[key] for key in sorted(self._changed)])
 
 
@@ -253,7 +254,7 @@ async def _let_through(tx: Tx, row: GateRow, now: Micros) -> GateRow:
         found = await tx.fetch(FIRST_AT_GATE, tenant=row.tenant, gate=row.gate, most=wanted)
         first = [run_id for (run_id,) in found]
     if first:
-        await tx.execute(LET_THROUGH, b=sorted(first))
+        record_holds(tx, await tx.fetch(LET_THROUGH, b=sorted(first)))
     look_at: Micros | None
     if room and len(first) == wanted:
         # A run that passed may never be claimed: it was cancelled, or waits for something else.

@@ -19,6 +19,7 @@ from timeball.domain.run.ledger import Origin
 from timeball.domain.run.lifecycle import Hold
 from timeball.domain.run.run import NewRun
 from timeball.domain.run.status import GAVE_UP
+from timeball.stores.sql.changes import record_holds
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.rows.values import plain
 from timeball.stores.sql.schema.runs import RunRow
@@ -163,7 +164,7 @@ async def _let_earlier_go(
             given[key] = head.run_id
             earlier.append(head.run_id)
     if earlier:
-        await tx.execute(GIVE_TURN, b=sorted(earlier))
+        record_holds(tx, await tx.fetch(GIVE_TURN, b=sorted(earlier)))
 
 
 async def reconsider(tx: Tx, given_back: Sequence[Gone]) -> None:
@@ -219,7 +220,7 @@ async def advance(tx: Tx, keys: Sequence[OrderingKey]) -> None:
     heads = {key: head.run_id for key, head in (await _heads(tx, keys)).items()}
     await _write(tx, heads)
     if chosen := sorted(run_id for run_id in heads.values() if run_id is not None):
-        await tx.execute(GIVE_TURN, b=chosen)
+        record_holds(tx, await tx.fetch(GIVE_TURN, b=chosen))
 
 
 async def kept_by_dead(tx: Tx, job_ids: Sequence[str]) -> dict[OrderingKey, tuple[str, str]]:

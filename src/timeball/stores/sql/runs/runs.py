@@ -24,6 +24,7 @@ from timeball.ports.store.runs import (
     WorkerOrders,
 )
 from timeball.ports.worker_protocol import LogChunk, Progress, Started
+from timeball.stores.sql.changes import record_claims, record_progress
 from timeball.stores.sql.driver import Tx, scalar
 from timeball.stores.sql.names import WEAVER
 from timeball.stores.sql.part import StorePart
@@ -62,7 +63,9 @@ class Runs(StorePart):
 
     async def claim(self, wants: Sequence[SlotRequest], ahead: Micros) -> Claimed:
         async def work(tx: Tx) -> claiming.AssignedRun:
-            return await claiming.claim(tx, wants, ahead, self._credit, before)
+            assigned = await claiming.claim(tx, wants, ahead, self._credit, before)
+            record_claims(tx, assigned.runs, assigned.now)
+            return assigned
 
         before = self._db.now()
         wants = [want for want in wants if want.slots > 0]
@@ -126,6 +129,8 @@ class Runs(StorePart):
                 await tx.execute(NOTE_STARTS, b=list(starts.items()))
             if steps:
                 await tx.execute(NOTE_PROGRESS, b=list(steps.values()))
+                held_steps = {step.run_id: step for step in progress if (step.run_id, step.token) in held}
+                record_progress(tx, list(held_steps.values()), self._db.now())
             return [token for run_id, token in said if (run_id, token) not in held]
 
         return await self._db.write(work) if said else []

@@ -17,6 +17,7 @@ from timeball.domain.run.ledger import TOLERANCE
 from timeball.domain.run.lifecycle import Succeeded
 from timeball.domain.run.status import Status
 from timeball.ports.store.runs import Settled, Settlement
+from timeball.stores.sql.changes import record_successes
 from timeball.stores.sql.driver import Row, Tx, Work
 from timeball.stores.sql.rows.values import bounded, plain
 from timeball.stores.sql.runs.gates import IllHosts, ill_hosts
@@ -80,6 +81,7 @@ def settling(settlements: Sequence[Settlement]) -> Work[list[Settled]]:
             raise NotPlain
         await tx.execute(DELETE_RUNS, b=ids)
         tx.ends.succeeded += ids
+        record_successes(tx, settlements)
         return settled
 
     return work

@@ -25,6 +25,7 @@ from timeball.domain.run.status import GAVE_UP, Status
 from timeball.domain.task.retry import Delivery, Retry
 from timeball.domain.workflow.progress import TaskState
 from timeball.ports.store.runs import Settled, Settlement
+from timeball.stores.sql.changes import record_holds, record_waiting
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.inserts import insert_history
 from timeball.stores.sql.rows.runs import ended
@@ -86,6 +87,8 @@ class _Writes(Struct):
     """Gates at which a permit became free."""
     answers: list[GateAnswer] = []
     """Results of calls to hosts."""
+    waiting: list[tuple[RunRow, Status]] = []
+    """Runs that wait for another attempt."""
     silent: list[str] = []
     """Runs that ended without an answer from a host."""
 
@@ -131,6 +134,7 @@ async def settle(tx: Tx, settlements: Sequence[Settlement]) -> list[Settled | No
         answers.append(Settled(run.id, status, frees, backfills, woven=run.origin == Origin.TASK))
     echoed = await follows.record_upstream_ends(tx, writes.history) if followed else set()
     await _persist(tx, writes)
+    record_waiting(tx, writes.waiting, now)
     await gates.settle(tx, writes.permits, writes.answers, writes.silent, now)
     return [_with_echo(each, echoed) for each in answers] if echoed else answers
 
@@ -188,7 +192,8 @@ def _task_ended(run: NewHistoryRow) -> tuple[str, str, str]:
 async def release(tx: Tx, job_ids: Iterable[str]) -> None:
     """Unblock the next run of each exclusive job if no other run of the job is in its way. The jobs are locked."""
     if (ids := list(job_ids)) and (released := await tx.fetch(RELEASE, b=ids)):
-        await close_spans(tx, [job_id for (job_id,) in released])
+        record_holds(tx, released)
+        await close_spans(tx, [row[1] for row in released])
 
 
 async def close_spans(tx: Tx, job_ids: Iterable[str]) -> None:
@@ -252,6 +257,7 @@ def _apply(writes: _Writes, run: RunRow, settlement: Settlement, transition: Tra
         start_by = None if may_have_started else run.start_by
         writes.again.append((run.id, run.attempt - 1, eligible_at, started_at, run.failure, start_by))
         writes.unsaid.append((run.id, run.attempt))
+        writes.waiting.append((run, Status.QUEUED))
         return None
     reported = _started_at(run, settlement)
     attempt_started = reported if reported is not None else run.attempt_started_at
@@ -270,6 +276,7 @@ def _apply(writes: _Writes, run: RunRow, settlement: Settlement, transition: Tra
         run.free_at,
     )
     writes.attempts.append(as_tuple(attempt))
+    writes.waiting.append((run, Status.RETRYING))
     return None
 
 

@@ -11,6 +11,7 @@ from msgspec import Struct
 from timeball.domain import duration
 from timeball.domain.dispatch.placement import KIND_MARK, PLAIN, Need, kind_label, need_of, total
 from timeball.domain.errors import Invalid
+from timeball.domain.events import EventType
 from timeball.domain.instant import Micros
 from timeball.domain.run.lifecycle import LEASE, Lost, Outcome, Released, report_due_at
 from timeball.domain.task.kinds import KINDS
@@ -18,6 +19,7 @@ from timeball.domain.task.task import DEFAULT_GRACE
 from timeball.ports.store.runs import Settlement
 from timeball.ports.store.workers import Lease, Unreported, WorkerRecord
 from timeball.ports.worker_protocol import LOCAL_KEY
+from timeball.stores.sql.changes import record_worker
 from timeball.stores.sql.driver import Row, Tx, scalar
 from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.rows.unreadable import unread
@@ -65,6 +67,7 @@ class Workers(StorePart):
                 key=worker.key,
                 after=after,
             )
+            record_worker(tx, EventType.WORKER_REGISTERED, worker.session, worker.name)
             return scalar(registered) is not None
 
         return await self._db.write(work)
@@ -94,7 +97,8 @@ class Workers(StorePart):
 
     async def lapsed(self, limit: int) -> list[Settlement]:
         async def mark(tx: Tx) -> None:
-            await tx.execute(LAPSE)
+            for session, name in await tx.fetch(LAPSE):
+                record_worker(tx, EventType.WORKER_LOST, session, name)
 
         async def find(tx: Tx) -> list[Settlement]:
             lost = starmap(_LostAttempt, await tx.fetch(LOST_RUNS, most=limit))
@@ -123,6 +127,7 @@ class Workers(StorePart):
             if not await tx.fetch(END_SESSION, session=session, key=key):
                 return False
             await _give_back(tx, session, frozenset(), LARGEST)
+            record_worker(tx, EventType.WORKER_LEFT, session)
             return True
 
         return await self._db.write(work)

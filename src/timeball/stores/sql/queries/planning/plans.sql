@@ -111,7 +111,8 @@ SELECT {now}, EXISTS (SELECT 1 FROM gates WHERE failures > 0), EXISTS (SELECT 1 
 -- Remove the overlap hold of these runs. A run with no other hold becomes ready.
 UPDATE runs SET holds = holds - {hold.overlap}, state = CASE WHEN holds = {hold.overlap} THEN {state.ready} ELSE {state.blocked} END,
   eligible_at = {greatest}(COALESCE(due_at, fire_time), {now})
-WHERE (holds & {hold.overlap}) = {hold.overlap} AND state = {state.blocked} AND id IN (SELECT id FROM {batch b: id text});
+WHERE (holds & {hold.overlap}) = {hold.overlap} AND state = {state.blocked} AND id IN (SELECT id FROM {batch b: id text})
+RETURNING id, job_id, tenant, state, attempt, fire_time, eligible_at, {now};
 
 -- name: release
 -- For each job whose live runs are all blocked by the overlap rule: unblock the first one. The jobs are locked.
@@ -122,7 +123,7 @@ WHERE (holds & {hold.overlap}) = {hold.overlap} AND state = {state.blocked} AND 
     SELECT h.id FROM runs h WHERE h.job_id = b.id AND (h.holds & {hold.overlap}) = {hold.overlap} ORDER BY h.fire_time, h.id LIMIT 1
   ) FROM {batch b: id text}
   WHERE NOT EXISTS (SELECT 1 FROM runs o WHERE o.job_id = b.id AND (o.holds & {hold.overlap}) = 0 AND o.origin NOT IN ({origin.backfill}, {origin.task}))
-) RETURNING job_id;
+) RETURNING id, job_id, tenant, state, attempt, fire_time, eligible_at, {now};
 
 -- name: close_spans
 -- Close the last ledger span of these jobs: later fires start a new row.

@@ -54,7 +54,8 @@ FROM {batch b: tenant text, permit text};
 -- name: park
 -- Block runs at gates. Their rows are locked. A run that waited at a gate before keeps its place in the queue.
 UPDATE runs SET state = {state.blocked}, holds = runs.holds + {hold.gate}, gate = b.gate, gate_rank = COALESCE(runs.gate_rank, b.place)
-FROM {batch b: id text, gate text, place bigint} WHERE runs.id = b.id AND runs.state = {state.ready};
+FROM {batch b: id text, gate text, place bigint} WHERE runs.id = b.id AND runs.state = {state.ready}
+RETURNING runs.id, runs.job_id, runs.tenant, runs.state, runs.attempt, runs.fire_time, runs.eligible_at, {now};
 
 -- name: first_at_gate
 -- Lock and return the first runs in the queue of a gate.
@@ -75,7 +76,8 @@ SELECT
 -- Let runs pass their gate. Their rows are locked. Column `gate` keeps the name of the gate until the run is claimed.
 UPDATE runs SET holds = holds - {hold.gate}, state = CASE WHEN holds = {hold.gate} THEN {state.ready} ELSE {state.blocked} END,
   let_at = {now}
-WHERE (holds & {hold.gate}) = {hold.gate} AND state = {state.blocked} AND id IN (SELECT id FROM {batch b: id text});
+WHERE (holds & {hold.gate}) = {hold.gate} AND state = {state.blocked} AND id IN (SELECT id FROM {batch b: id text})
+RETURNING id, job_id, tenant, state, attempt, fire_time, eligible_at, {now};
 
 -- name: hold_shares
 -- Record the concurrency permit and the CPU and memory that claimed runs hold.

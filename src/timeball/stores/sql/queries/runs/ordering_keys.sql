@@ -47,7 +47,8 @@ SELECT f.tenant, f.ordering_key, f.id, r.fire_time, CASE WHEN (r.holds & {hold.o
 -- Give these runs their ordering key: a run with no other hold becomes ready.
 UPDATE runs SET holds = holds - {hold.turn}, state = CASE WHEN holds = {hold.turn} THEN {state.ready} ELSE {state.blocked} END,
   eligible_at = {greatest}(COALESCE(due_at, fire_time), {now})
-WHERE (holds & {hold.turn}) = {hold.turn} AND state = {state.blocked} AND id IN (SELECT id FROM {batch b: id text});
+WHERE (holds & {hold.turn}) = {hold.turn} AND state = {state.blocked} AND id IN (SELECT id FROM {batch b: id text})
+RETURNING id, job_id, tenant, state, attempt, fire_time, eligible_at, {now};
 
 -- name: write_turns
 -- Set the holders of ordering keys.

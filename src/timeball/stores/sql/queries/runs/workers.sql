@@ -42,7 +42,7 @@ WHERE workers.session = b.session AND workers.lapsed = {lease.held} AND workers.
 -- Mark sessions whose lease has run out. After this no renewal restores the session, however late its commit.
 UPDATE workers SET lapsed = {lease.lapsed} WHERE session IN (
   SELECT session FROM workers WHERE lapsed = {lease.held} AND lease_until <= {now} ORDER BY session {skip_locked}
-);
+) RETURNING session, name;
 
 -- name: lost_runs
 -- Running attempts whose session has no valid lease. A session whose key was revoked keeps its lease until it runs out.

@@ -11,12 +11,14 @@ from timeball.api.routing import Call, Permission
 from timeball.domain.instant import render
 from timeball.ports.store.registry import Key, Role
 from timeball.ports.store.sign_in import WebSession
+from timeball.ports.store.store import StoreKind
 
 _OF_ALL_KEYS: Final = frozenset({Permission.PUBLIC, Permission.KEY})
 
 
 class ServerView(Struct, frozen=True, rename="camel", kw_only=True):
     version: str
+    store: StoreKind
     now: str
     """The time of the store."""
     public_url: str | None
@@ -53,6 +55,7 @@ def credential_view(call: Call, key: Key, session: WebSession | None = None) -> 
         session=None if session is None else _session(session),
         server=ServerView(
             version=services.version,
+            store=services.context.store.kind,
             now=render(services.context.store.now()),
             public_url=services.sessions.site.public_url,
         ),

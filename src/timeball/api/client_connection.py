@@ -1,0 +1,30 @@
+"""The connection of a request, as the routes see it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class ClientConnection(Protocol):
+    """The connection of a request."""
+
+    def admit(self) -> None:
+        """Mark the connection as known, because a request on it had a valid API key."""
+        ...
+
+    def is_last_answer(self) -> bool:
+        """Count an answer. Return True if the connection closes after it."""
+        ...
+
+    def drop(self) -> None:
+        """Abort the connection at once."""
+        ...
+
+    def write(self, data: bytes, limit: int) -> bool:
+        """Write bytes of an answer in progress past the application server. Return False, and write nothing, if more
+        than `limit` bytes wait for the client, or if the connection is closing."""
+        ...
+
+    async def wait_for_turn(self) -> None:
+        """Wait until the event loop has time for an answer to a client without a valid key."""
+        ...

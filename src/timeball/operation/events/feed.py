@@ -1,0 +1,168 @@
+"""The events of one tenant: numbers them, sends them to the listeners, and keeps those of the last minute so that a
+listener that was cut off can resume.
+
+An event id is `EPOCH-NUMBER`. A feed has a new epoch when it is created. A feed without listeners is dropped after
+`RESUME_TIME`; the ids of a dropped feed are unknown, and a client that sends one gets a `reset`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from msgspec import Struct
+
+from timeball.domain.instant import SECOND, Micros
+from timeball.operation.events.encoding import RETRY_FRAME, change_frame, id_frame, reset_frame, summary_frame
+from timeball.operation.events.filters import EventFilter
+from timeball.operation.events.listener import EventListener
+from timeball.operation.events.window import TenantWindow
+from timeball.slices import Steps
+
+RING_TIME: Final = 60 * SECOND
+"""How long events are kept for listeners that resume."""
+RESUME_TIME: Final = 15 * SECOND
+"""How long changes are still collected after the last listener left, so that it can resume."""
+LISTENERS_PER_TURN: Final = 32
+"""Number of listeners that get a window before the event loop has a turn."""
+MAX_RESUMED_EVENTS: Final = 500
+"""Maximum number of events that a listener gets when it resumes; beyond it, reading again is cheaper."""
+MAX_RING_EVENTS: Final = 5_000
+
+
+class _Published(Struct, frozen=True):
+    """A window that was published: its changes, or, if they were many, only their summary."""
+
+    first: int
+    """The number before that of the first change."""
+    last: int
+    at: Micros
+    """An instant of the monotonic clock."""
+    time: Micros
+    """The time of the store."""
+    window: TenantWindow
+
+
+class TenantFeed:
+    def __init__(self, epoch: str, now: Micros) -> None:
+        self._epoch: Final = epoch
+        self._number = 0
+        self._ring: deque[_Published] = deque()
+        self._ring_size = 0
+        self._forgotten = 0
+        """The number of the last event that the ring has dropped."""
+        self._listeners: dict[EventFilter, list[EventListener]] = {}
+        self._idle_since = now
+
+    @property
+    def has_listeners(self) -> bool:
+        return bool(self._listeners)
+
+    @property
+    def filters(self) -> list[EventFilter]:
+        return list(self._listeners)
+
+    def is_over(self, now: Micros) -> bool:
+        return not self._listeners and now - self._idle_since >= RESUME_TIME
+
+    def add(self, listener: EventListener, last_id: str) -> None:
+        """Add a listener. With the id of the last event that its client received, it gets the events after it."""
+        self._listeners.setdefault(listener.where, []).append(listener)
+        frames = self._since(last_id, listener.where) if last_id else []
+        if frames is None:
+            frames = [reset_frame(self._id(self._number))]
+        listener.push(b"".join([RETRY_FRAME, *frames, id_frame(self._id(self._number))]))
+
+    def remove(self, listener: EventListener, now: Micros) -> None:
+        same = self._listeners.get(listener.where, [])
+        if listener in same:
+            same.remove(listener)
+            if not same:
+                del self._listeners[listener.where]
+            if not self._listeners:
+                self._idle_since = now
+
+    def publish(self, window: TenantWindow, now: Micros, time: Micros) -> Steps[None]:
+        """Send the changes of a window to the listeners, some of them at a time. `now` is an instant of the monotonic
+        clock, `time` the time of the store."""
+        published = _Published(self._number, self._number + window.size, now, time, window)
+        self._number = published.last
+        self._keep(published)
+        cache: dict[int, bytes] = {}
+        # Listeners that are added in between resume after this window.
+        for where, listeners in [(where, list(same)) for where, same in self._listeners.items()]:
+            if frames := self._frames(published, where, 0, cache):
+                chunk = b"".join(frames)
+                for at, listener in enumerate(listeners):
+                    listener.push(chunk)
+                    if at % LISTENERS_PER_TURN == LISTENERS_PER_TURN - 1:
+                        yield
+            yield
+
+    def keep_alive(self) -> None:
+        """Send all listeners the id of the last event, also those that got no event because of their filters: with it
+        they can resume."""
+        frame = id_frame(self._id(self._number))
+        for listener in self.listeners():
+            listener.push(frame)
+
+    def reset(self) -> None:
+        """Tell all listeners that events were lost."""
+        self._number += 1
+        self._ring.clear()
+        self._ring_size, self._forgotten = 0, self._number
+        frame = reset_frame(self._id(self._number))
+        for listener in self.listeners():
+            listener.push(frame)
+
+    def listeners(self) -> list[EventListener]:
+        return [listener for listeners in self._listeners.values() for listener in listeners]
+
+    # --- within ------------------------------------------------------------------------------------------------
+
+    def _id(self, number: int) -> str:
+        return f"{self._epoch}-{number}"
+
+    def _keep(self, published: _Published) -> None:
+        window = published.window
+        if window.is_summarised:
+            small = TenantWindow()
+            small.told = [window.summary, *window.told]
+            published = _Published(published.first, published.last, published.at, published.time, small)
+        self._ring.append(published)
+        self._ring_size += published.window.size
+        while self._ring_size > MAX_RING_EVENTS or published.at - self._ring[0].at > RING_TIME:
+            oldest = self._ring.popleft()
+            self._ring_size -= oldest.window.size
+            self._forgotten = oldest.last
+
+    def _since(self, last_id: str, where: EventFilter) -> list[bytes] | None:
+        """Return the frames after an event; None if the ring does not have all of them."""
+        epoch, _, text = last_id.rpartition("-")
+        if epoch != self._epoch or not (text.isascii() and text.isdigit() and len(text) < 16):
+            return None
+        number = int(text)
+        if not self._forgotten <= number <= self._number:
+            return None
+        frames: list[bytes] = []
+        for published in self._ring:
+            if published.last > number:
+                frames += self._frames(published, where, number, {})
+                if len(frames) > MAX_RESUMED_EVENTS:
+                    return None
+        return frames
+
+    def _frames(self, published: _Published, where: EventFilter, after: int, cache: dict[int, bytes]) -> list[bytes]:
+        """Return the frames of a window for a filter, after an event. `cache` has frames that were encoded for another
+        filter, by the position of the change."""
+        selected, summaries = published.window.select(where)
+        frames: list[bytes] = []
+        for position, (change, facts) in selected:
+            number = published.first + position + 1
+            if number > after:
+                frame = cache.get(position)
+                if frame is None:
+                    frame = cache[position] = change_frame(self._id(number), change, facts, published.time)
+                frames.append(frame)
+        last = self._id(published.last)
+        return [*frames, *[summary_frame(last, each, published.time) for each in summaries]]
