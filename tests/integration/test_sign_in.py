@@ -400,6 +400,33 @@ async def test_a_revoked_session_is_refused(api: Api) -> None:
     assert (await other.ask("DELETE", "/v1/sessions/x")).status_code == 404
 
 
+@pytest.mark.parametrize("what", ["session", "key"])
+async def test_a_request_beside_a_revocation_keeps_no_session_alive(
+    api: Api, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """A session that was read before the revocation is not cached after it."""
+    created = (await api("POST", "/v1/api-keys", json={"role": "admin", "name": "mine"})).json()
+    browser = await Browser(api).signed_in(created["key"])
+    session = (await api.get("/v1/sessions"))["items"][0]["id"]
+    store = api.server.context.store
+    find, has_read, goes_on = store.session_by_digest, asyncio.Event(), asyncio.Event()
+
+    async def slow(digest: str) -> Any:
+        found = await find(digest)
+        has_read.set()
+        await goes_on.wait()
+        return found
+
+    monkeypatch.setattr(store, "session_by_digest", slow)
+    beside = asyncio.create_task(browser.ask("GET", "/v1/jobs"))
+    await has_read.wait()
+    path = f"/v1/sessions/{session}" if what == "session" else f"/v1/api-keys/{created['keyId']}"
+    assert (await api("DELETE", path)).status_code == 204
+    goes_on.set()
+    await beside
+    assert (await browser.ask("GET", "/v1/jobs")).status_code == 401
+
+
 async def test_the_sessions_of_a_revoked_key_end(api: Api) -> None:
     created = (await api("POST", "/v1/api-keys", json={"role": "admin", "name": "mine"})).json()
     browser = await Browser(api).signed_in(created["key"])

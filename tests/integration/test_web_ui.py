@@ -129,6 +129,7 @@ async def test_a_prefix_behind_a_proxy_works(tmp_path: Path, built: Path, strips
         assert (await ask("/v1/jobs")).status_code == 401
         assert (await ask("/v1/jobs/j_0")).status_code == 401
         assert (await ask("/livez")).status_code == 200
+        assert (await ask("/openapi.json")).json()["servers"] == [{"url": "/timeball"}]
         assert (await ask("/v1/nothing", **BROWSER)).status_code == 404
         if not strips:
             assert '<base href="/timeball/">' in (await client.get("/timeball", headers=BROWSER)).text

@@ -124,7 +124,7 @@ def create_app(
         forget_key=forget_key,
         sessions=sessions,
         version=version,
-        documents=_Documents(routes, version),
+        documents=_Documents(routes, version, site.address.base_path),
         stopping=stopping,
         web_ui=web.WebUi(static_files or bundled(), site.address.base_path),
         streams=EventStreams(context, _checks(authenticate, sessions)),
@@ -160,9 +160,10 @@ class _Documents:
     late.
     """
 
-    def __init__(self, routes: Sequence[Route], version: str) -> None:
+    def __init__(self, routes: Sequence[Route], version: str, base_path: str) -> None:
         self._routes = routes
         self._version = version
+        self._base_path = base_path
         self._made: dict[str, Answer] = {}
 
     async def __call__(self) -> Mapping[str, Answer]:
@@ -170,7 +171,7 @@ class _Documents:
 
     def _make(self) -> Mapping[str, Answer]:
         if not self._made:  # requests that arrive at the same time wait for the first one
-            document = openapi.document(self._routes, self._version)
+            document = openapi.document(self._routes, self._version, self._base_path)
             page, policy = docs_page(document)
             headers: Headers = [(b"content-security-policy", policy)]
             self._made = {

@@ -65,7 +65,8 @@ its id and an `error` with a `code` and a `detail`. Times are RFC 3339 in UTC. E
 with a stable `code` and JSON pointers to invalid values."""
 
 
-def document(routes: Sequence[Route], version: str) -> dict[str, Any]:
+def document(routes: Sequence[Route], version: str, base_path: str = "/") -> dict[str, Any]:
+    """Return the document of an API whose routes are below a base path."""
     types = _Types(routes)
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
@@ -79,7 +80,7 @@ def document(routes: Sequence[Route], version: str) -> dict[str, Any]:
             "description": _DESCRIPTION,
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
-        "servers": [{"url": "/"}],
+        "servers": [{"url": base_path.rstrip("/") or "/"}],
         "tags": [{"name": name, "description": text} for name, text in TAGS.items()],
         "security": [{"key": []}],
         "paths": paths,

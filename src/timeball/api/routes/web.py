@@ -19,7 +19,7 @@ NO_CACHE: Final = b"no-cache"
 _API: Final = ("v1", "docs", "openapi.json", "livez", "readyz", "metrics")
 """First parts of paths that are never pages."""
 _OF_PAGES: Final = (
-    (b"referrer-policy", b"no-referrer"),
+    (b"referrer-policy", b"same-origin"),
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"vary", b"Accept, Sec-Fetch-Mode"),

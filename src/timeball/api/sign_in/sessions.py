@@ -29,6 +29,8 @@ class Sessions:
         self.site = site
         self._context = context
         self._known: dict[bytes, tuple[Micros, WebSession]] = {}
+        self._revocations = 0
+        """Number of revocations by this server. What was read before one may be out of date after it."""
 
     async def authenticate(self, method: str, headers: Mapping[bytes, bytes]) -> WebSession:
         """Return the session of a request without an API key. A request for another host has none, whatever its cookies
@@ -76,10 +78,12 @@ class Sessions:
 
     def forget(self, digest: str) -> None:
         """Remove a revoked session from the cache."""
+        self._revocations += 1
         self._known.pop(bytes.fromhex(digest), None)
 
     def forget_key(self, key: Key) -> None:
         """Remove the sessions of a revoked key from the cache."""
+        self._revocations += 1
         for digest in [digest for digest, (_, session) in self._known.items() if session.key.id == key.id]:
             del self._known[digest]
 
@@ -93,14 +97,15 @@ class Sessions:
         return None if secret is None or len(secret) > MAX_COOKIE_LENGTH else secret
 
     async def _find(self, digest: bytes) -> WebSession | None:
-        now = self._context.clock.monotonic()
+        now, revocations = self._context.clock.monotonic(), self._revocations
         found = await self._context.store.session_by_digest(digest.hex())
         if found is None:
             self._known.pop(digest, None)
             return None
         if found.is_use_due:
             await use_session(self._context, digest.hex())
-        remember(self._known, digest, (now + REMEMBER, found.session))
+        if revocations == self._revocations:
+            remember(self._known, digest, (now + REMEMBER, found.session))
         return found.session
 
 
