@@ -229,6 +229,10 @@ async def test_specs_go_when_no_run_refers_to_them(store: Store, past: Micros) -
         [Amendment(job=sent.job, spec=recurring(0, name="new").job.spec, state=JobState.ACTIVE, keep_schedule=True)]
     )
     assert isinstance(amended, Amended)
+    newest = Amendment(
+        job=amended.job, spec=recurring(0, name="newest").job.spec, state=JobState.ACTIVE, keep_schedule=True
+    )
+    assert isinstance((await store.amend([newest]))[0], Amended)
     old = finished(sent.job, past, 1)
     await remember(store, [old])
     lead, later = await leading(store), store.now() + DAY
@@ -237,3 +241,5 @@ async def test_specs_go_when_no_run_refers_to_them(store: Store, past: Micros) -
     assert (await store.specs([old.id]))[old.id].spec.name == "old"
     await prune(store)
     assert await store.forget_versions(lead, later, 10) == 1
+    assert await store.forget_versions(lead, later, 10) == 0, "the newest one says when the job got its current spec"
+    assert [each.version for each in (await store.versions(sent.job.id, None, 10)).items] == [3, 2]

@@ -35,7 +35,7 @@ from timeball.api.routes import (
     worker_protocol,
     workers,
 )
-from timeball.api.routes.jobs import backfills, batch, forecast, job_actions, jobs, legacy, schedules
+from timeball.api.routes.jobs import backfills, batch, forecast, job_actions, jobs, legacy, schedules, versions
 from timeball.api.routes.overview import stats, timeline
 from timeball.api.routes.runs import bulk_runs, dead_letters, runs
 from timeball.api.routes.workflows import workflow_runs, workflows
@@ -59,6 +59,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *jobs.ROUTES,
     *batch.ROUTES,
     *job_actions.ROUTES,
+    *versions.ROUTES,
     *backfills.ROUTES,
     *workflows.ROUTES,
     *workflow_runs.ROUTES,

@@ -127,6 +127,12 @@ class Call(Struct, frozen=True):
         return self.key.tenant
 
     @property
+    def key_name(self) -> str:
+        """The name of the API key, or its id if it has no name."""
+        assert self.key is not None, "public routes have no key"
+        return self.key.name or self.key.id
+
+    @property
     def context(self) -> OperationContext:
         return self.services.context
 

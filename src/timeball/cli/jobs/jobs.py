@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from timeball.cli import listing, waiting
+from timeball.cli.jobs.versions import versions
 from timeball.cli.lazy_group import LazyGroup
 from timeball.cli.options.job_options import job_body, job_options, rule_lines
 from timeball.cli.output import rule_text, times
@@ -141,6 +142,9 @@ def show(session: CliSession, job: str) -> None:
     last = f"{status.run_id} {status.status}" if status.run_id else None
     coming = session.client.next(job_id, 3) if found.status == "scheduled" else []
     session.output.fields(job_lines(found, last, coming))
+
+
+jobs.add_command(versions)
 
 
 def job_lines(found: Job, last: str | None, coming: Sequence[datetime]) -> list[tuple[str, Any]]:

@@ -10,7 +10,7 @@ from timeball.client.job_document import amendment
 from timeball.client.methods.asking import Asking, AsyncAsking
 from timeball.client.models.diagnosis import JobWhy, Ledger
 from timeball.client.models.job import Job, JobOptions
-from timeball.client.models.jobs import Cancelled, Created, JobStatus, Triggered
+from timeball.client.models.jobs import Cancelled, Created, JobStatus, JobVersion, Triggered
 from timeball.client.requests import jobs as requests
 from timeball.client.requests.request import When
 
@@ -76,6 +76,10 @@ class JobMethods(Asking):
     def run_now(self, job_id: str) -> Triggered:
         """Start a run now, in addition to the schedule. The overlap policy of the job applies."""
         return self.ask(requests.run_now(job_id))
+
+    def job_versions(self, job_id: str) -> Iterator[JobVersion]:
+        """Yield the definitions of a job, newest first: the current one and at most 50 former ones."""
+        return self._pages(lambda cursor: requests.versions(job_id, cursor=cursor))
 
     def status(self, job_id: str) -> JobStatus:
         """Return the status of the run that started last, or of the next run if none has started."""
@@ -159,6 +163,10 @@ class AsyncJobMethods(AsyncAsking):
     async def run_now(self, job_id: str) -> Triggered:
         """Start a run now, in addition to the schedule. The overlap policy of the job applies."""
         return await self.ask(requests.run_now(job_id))
+
+    def job_versions(self, job_id: str) -> AsyncIterator[JobVersion]:
+        """Yield the definitions of a job, newest first: the current one and at most 50 former ones."""
+        return self._pages(lambda cursor: requests.versions(job_id, cursor=cursor))
 
     async def status(self, job_id: str) -> JobStatus:
         """Return the status of the run that started last, or of the next run if none has started."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 from timeball.client.models.job import Job
 from timeball.client.models.model import Model
@@ -10,6 +11,24 @@ from timeball.client.models.model import Model
 
 class Jobs(Model, frozen=True):
     items: list[Job]
+    next_cursor: str | None = None
+
+
+class JobVersion(Model, frozen=True):
+    """A definition that a job has or had."""
+
+    version: int
+    """The first version of the job with this definition."""
+    at: datetime | None = None
+    """When the job got it."""
+    by: str | None = None
+    """The name of the key of the request; None if the job was created with it, or if that is not known."""
+    job: dict[str, Any] = {}
+    """The definition as JSON. It can be sent as an update, to restore it."""
+
+
+class JobVersions(Model, frozen=True):
+    items: list[JobVersion]
     next_cursor: str | None = None
 
 

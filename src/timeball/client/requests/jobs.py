@@ -9,7 +9,7 @@ from urllib.parse import quote
 from timeball.client.job_document import document
 from timeball.client.models.diagnosis import JobWhy, Ledger
 from timeball.client.models.job import Job, JobOptions
-from timeball.client.models.jobs import Batch, Cancelled, Jobs, JobStatus, Triggered
+from timeball.client.models.jobs import Batch, Cancelled, Jobs, JobStatus, JobVersions, Triggered
 from timeball.client.models.schedules import Fires
 from timeball.client.requests.request import ApiRequest, When, fresh_key, get, moment_text, post
 
@@ -104,6 +104,10 @@ def resume(job_id: str) -> ApiRequest[Job]:
 
 def run_now(job_id: str) -> ApiRequest[Triggered]:
     return post(of_job(job_id, "/run"), Triggered)
+
+
+def versions(job_id: str, *, limit: int | None = None, cursor: str | None = None) -> ApiRequest[JobVersions]:
+    return get(of_job(job_id, "/versions"), JobVersions, limit=limit, cursor=cursor)
 
 
 def status(job_id: str) -> ApiRequest[JobStatus]:

@@ -34,8 +34,10 @@ async def update(
     change: Change,
     *,
     if_match: int | None = None,
+    by: str | None = None,
 ) -> JobStatus:
-    """Replace the spec of a job by the result of `change`. An update that changes nothing creates no new version."""
+    """Replace the spec of a job by the result of `change`. An update that changes nothing creates no new version. `by`
+    is the name of the key of the request; it is stored with the new version."""
     place = _Place(context, job_id, change)
     spec = (await find_job(context, tenant, job_id)).job.spec
     wanted = await place.changed(spec)
@@ -60,7 +62,7 @@ async def update(
         if job.state is JobState.CANCELLED:
             raise Conflict(f"job {job_id} was cancelled; that is final. Create a new one")
         spec = place.known(job.spec)
-        return None if spec == job.spec else _amendment(job, spec, now)
+        return None if spec == job.spec else structs.replace(_amendment(job, spec, now), by=by)
 
     while True:
         try:

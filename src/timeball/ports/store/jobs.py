@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from msgspec import Struct
 
@@ -16,6 +16,9 @@ from timeball.domain.run.status import Status
 from timeball.domain.schedule.schedule import Window
 from timeball.ports.store.paging import Page
 from timeball.ports.store.runs import Claim, SlotRequest
+
+MAX_VERSIONS: Final = 50
+"""Maximum number of former definitions of a job that are listed. Older ones are kept only while runs need them."""
 
 
 class Idempotency(Struct, frozen=True):
@@ -114,6 +117,8 @@ class Amendment(Struct, frozen=True, kw_only=True):
     `Outdated`.
     """
     cancel_runs: bool = False
+    by: str | None = None
+    """The name of the key of the request. It is stored with the new version if the spec changes."""
 
 
 class Amended(Struct, frozen=True):
@@ -172,6 +177,19 @@ class JobStatus(Struct, frozen=True, gc=False):
     """Sentences for the owner of a job that was just created or changed, or that cannot be planned."""
 
 
+class JobVersion(Struct, frozen=True, gc=False):
+    """A definition that a job has or had."""
+
+    version: int
+    """The first version of the job with this definition."""
+    at: Micros
+    """When the job got it."""
+    by: str | None
+    """The name of the key of the request; None if the job was created with it, or if that is not known."""
+    spec: bytes
+    """JSON. Large parameters may be in object storage."""
+
+
 class JobStore(Protocol):
     async def submit(self, submissions: Sequence[Submission]) -> list[Submitted]:
         """Insert jobs with their first runs. Return one result per submission, in order.
@@ -216,6 +234,12 @@ class JobStore(Protocol):
         """Return a page of jobs, newest first. A page may have fewer than `limit` items if their specs are large. With
         a `text`, `kind` or `schedule_type` it may have none although others follow: it compares a bounded number of
         jobs.
+        """
+        ...
+
+    async def versions(self, job_id: str, cursor: str | None, limit: int) -> Page[JobVersion]:
+        """Return a page of the definitions of a job, newest first: the current one and at most `MAX_VERSIONS` former
+        ones. A page with large definitions has fewer than `limit` items.
         """
         ...
 

@@ -74,7 +74,7 @@ class MaintenanceStore(Protocol):
 
     async def forget_versions(self, lead: Lead, before: Micros, most: int) -> int:
         """Delete up to `most` specs that were replaced in their jobs before `before` and that no run refers to any
-        more. Return how many were deleted.
+        more. The newest one of each job stays. Return how many were deleted.
         """
         ...
 

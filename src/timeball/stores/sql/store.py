@@ -10,6 +10,7 @@ from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.jobs.amend import Amendments
 from timeball.stores.sql.jobs.backfills import Backfills
 from timeball.stores.sql.jobs.job_lists import JobLists
+from timeball.stores.sql.jobs.job_versions import JobVersions
 from timeball.stores.sql.jobs.jobs import Jobs
 from timeball.stores.sql.jobs.large_values import LargeValues
 from timeball.stores.sql.jobs.manual_runs import ManualRuns
@@ -45,6 +46,7 @@ PROBE_WRITE = query("probe_write")
 class SqlStore(
     Jobs,
     JobLists,
+    JobVersions,
     Amendments,
     ManualRuns,
     Backfills,

@@ -150,7 +150,7 @@ async def read(call: Call) -> Answer:
 
 async def change(call: Call) -> Answer:
     changed = await job_reader.change_from_in_slices(call.raw, call.context.clock)
-    found = await update(call.context, call.tenant, call.job_id, changed, if_match=if_match(call))
+    found = await update(call.context, call.tenant, call.job_id, changed, if_match=if_match(call), by=call.key_name)
     return await _answer_open(call, found)
 
 

@@ -142,9 +142,9 @@ async def change(call: Call) -> Answer:
     await json_input.check_in_slices(call.raw, call.context.clock)
     await find_workflow(call.context, call.tenant, call.workflow_id)
     changed = job_reader.change_of(_as_job(json_input.parse(call.raw), complete=False), _ORIGINS)
-    return await _answer(
-        call, await update(call.context, call.tenant, call.workflow_id, changed, if_match=if_match(call))
-    )
+    matched = if_match(call)
+    found = await update(call.context, call.tenant, call.workflow_id, changed, if_match=matched, by=call.key_name)
+    return await _answer(call, found)
 
 
 async def cancel(call: Call) -> Answer:

@@ -25,7 +25,8 @@ from timeball.domain.schedule.schedule import Window
 from timeball.ports.store.jobs import Amended, Amendment, Fired, Outdated
 from timeball.stores.sql.changes import record_amendments, record_holds
 from timeball.stores.sql.driver import Tx
-from timeball.stores.sql.jobs import window_slots
+from timeball.stores.sql.jobs import job_versions, window_slots
+from timeball.stores.sql.jobs.job_versions import ReplacedSpec
 from timeball.stores.sql.jobs.large_values import require_fresh
 from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.planning import calendars, ledger_spans
@@ -39,7 +40,7 @@ from timeball.stores.sql.runs.follows import WaitingEvents
 from timeball.stores.sql.runs.ordering_keys import OrderingKey
 from timeball.stores.sql.runs.overlap import MAKE_SERIAL
 from timeball.stores.sql.runs.settling import DELETE_RUNS
-from timeball.stores.sql.schema.jobs import TAGS, VERSIONS
+from timeball.stores.sql.schema.jobs import TAGS
 from timeball.stores.sql.schema.runs import RunRow
 from timeball.stores.sql.statements import query
 
@@ -65,7 +66,7 @@ class Writes(Struct):
     jobs: list[Job] = []
     dropped: list[RunRow] = []
     kept_specs: list[tuple[str, str, str | None]] = []
-    versions: list[tuple[str, int, str, Micros]] = []
+    versions: list[ReplacedSpec] = []
     serial: list[str] = []
     """Jobs whose runs may not overlap from now on: their runs become serial."""
     free: list[str] = []
@@ -170,6 +171,7 @@ def decide(amendments: Sequence[Amendment], loaded: Loaded) -> Decided:
 async def _write(tx: Tx, loaded: Loaded, decided: Decided) -> None:
     writes = decided.writes
     await persist(tx, writes, loaded.now)
+    await job_versions.trim(tx, [job for _, before, job in decided.changes if job.spec != before.spec])
     await follows.rewire(tx, decided.changes)
     # A finished run of a cancelled job is never retried, so it must not keep its ordering key.
     over = {job.id for job in writes.jobs if job.state is JobState.CANCELLED}
@@ -263,7 +265,7 @@ def _amend(
         next_fire_at = _first_open(edited, first, closed)
     if amendment.spec != job.spec:
         old = job_row(job)
-        writes.versions.append((job.id, job.version, old.spec, now))
+        writes.versions.append((job.id, job.version, old.spec, now, amendment.by))
         if due:
             writes.kept_specs.append((job.id, old.spec, old.task_id))
     if amendment.cancel_runs:
@@ -354,8 +356,7 @@ async def persist(tx: Tx, writes: Writes, now: Micros) -> None:
         )
     if writes.kept_specs:
         await tx.execute(KEEP_SPECS, b=writes.kept_specs)
-    if writes.versions:
-        await tx.insert(VERSIONS, writes.versions)
+    await job_versions.keep(tx, writes.versions)
     if writes.serial:
         await tx.execute(MAKE_SERIAL, b=writes.serial)
     if writes.free:
@@ -363,7 +364,8 @@ async def persist(tx: Tx, writes: Writes, now: Micros) -> None:
     if writes.cancelled:
         await runs.cancel(tx, writes.cancelled, now)
     if writes.jobs:
-        await tx.execute(WRITE_JOBS, b=[_values(job) for job in writes.jobs])
+        newest = {job.id: job for job in writes.jobs}.values()  # a job may have been amended twice
+        await tx.execute(WRITE_JOBS, b=[_values(job) for job in newest])
     await _retag(tx, writes.retagged)
     await calendars.rebind(tx, writes.rebound)
 

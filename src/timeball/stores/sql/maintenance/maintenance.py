@@ -35,6 +35,7 @@ JOBS_WITHOUT_RUNS = query("jobs_without_runs")
 ADD_SUMS = query("add_sums")
 KEYS_TO_FORGET = query("keys_to_forget")
 DROP_KEYS = query("drop_keys")
+VERSIONS_TO_PRUNE = query("versions_to_prune")
 PRUNE_VERSIONS = query("prune_versions")
 DROP_WHAT_JOBS_HAD = tuple(
     map(
@@ -115,11 +116,16 @@ class Maintenance(StorePart):
         return await self._db.write(drop) if found else 0
 
     async def forget_versions(self, lead: Lead, before: Micros, most: int) -> int:
-        async def work(tx: Tx) -> int:
-            await check(tx, lead)
-            return await tx.execute(PRUNE_VERSIONS, before=before, until=ids.first_run(before), most=most)
+        async def find(tx: Tx) -> list[Row]:
+            rows = await tx.fetch(VERSIONS_TO_PRUNE, before=before, until=ids.first_run(before), most=most)
+            return [tuple(row) for row in rows]
 
-        return await self._db.write(work)
+        async def drop(tx: Tx) -> int:
+            await check(tx, lead)
+            return await tx.execute(PRUNE_VERSIONS, b=found) if found else 0
+
+        found = await self._db.read(find, slow=True)
+        return await self._db.write(drop)
 
 
 async def check(tx: Tx, lead: Lead) -> None:

@@ -56,6 +56,12 @@ class VersionRow(Struct, frozen=True):
     version: int
     spec: str
     replaced_at: Micros
+    since_version: int | None
+    """The first version with this spec."""
+    made_at: Micros | None
+    made_by: str | None
+    """The name of the key of the request that made it; None if the job was created with it."""
+    replaced_by: str | None
 
 
 class TagRow(Struct, frozen=True):

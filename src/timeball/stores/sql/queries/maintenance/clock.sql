@@ -129,7 +129,9 @@ UPDATE idempotency SET created_at = {now} WHERE created_at > {now};
 
 -- name: set_back_versions
 -- Set future replacement times of specs to now, so that the specs are kept for their full time.
-UPDATE job_versions SET replaced_at = {now} WHERE replaced_at > {now};
+UPDATE job_versions SET replaced_at = {least}(replaced_at, {now}),
+  made_at = CASE WHEN made_at > {now} THEN {now} ELSE made_at END
+WHERE replaced_at > {now} OR made_at > {now};
 
 -- name: set_back_profiles
 -- Set future times of use of placement profiles to now, so that the profiles are kept for their full time.

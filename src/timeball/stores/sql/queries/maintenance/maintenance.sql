@@ -110,14 +110,19 @@ ORDER BY i.created_at LIMIT :most;
 -- Delete idempotency keys.
 DELETE FROM idempotency WHERE (tenant, key) IN (SELECT tenant, key FROM {batch b: tenant text, key text});
 
+-- name: versions_to_prune
+-- Some specs that were replaced before an instant, unless a run from that time exists. The newest one of each job stays:
+-- it says when, and by which request, the job got its current spec.
+SELECT v.job_id, v.version FROM job_versions v WHERE v.replaced_at < :before
+  AND EXISTS (SELECT 1 FROM job_versions n WHERE n.job_id = v.job_id AND n.version > v.version)
+  AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.job_id = v.job_id AND r.id < :until)
+  AND NOT EXISTS (SELECT 1 FROM history h WHERE {unindexed h.job_id} = v.job_id AND h.id < :until)
+ORDER BY v.replaced_at LIMIT :most;
+
 -- name: prune_versions
--- Delete some specs that were replaced before an instant, unless a run from that time exists.
-DELETE FROM job_versions WHERE (job_id, version) IN (
-  SELECT v.job_id, v.version FROM job_versions v WHERE v.replaced_at < :before
-    AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.job_id = v.job_id AND r.id < :until)
-    AND NOT EXISTS (SELECT 1 FROM history h WHERE {unindexed h.job_id} = v.job_id AND h.id < :until)
-  ORDER BY v.replaced_at LIMIT :most
-);
+-- Delete former specs of jobs.
+DELETE FROM job_versions
+WHERE (job_id, version) IN (SELECT job_id, version FROM {batch b: job_id text, version bigint});
 
 -- name: days_with_room
 -- The days that have partitions, in seconds since the epoch.
