@@ -100,7 +100,7 @@ export function NextFires({ job }: { job: Job }) {
       aside={
         job.nextFireAt !== null && job.status === 'scheduled' ? (
           <span className="text-sm">
-            in <Countdown at={job.nextFireAt} className="font-semibold" />
+            <Countdown at={job.nextFireAt} className="font-semibold" />
           </span>
         ) : null
       }

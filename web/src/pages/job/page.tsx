@@ -17,7 +17,7 @@ import { TabPanel, Tabs } from '@/ui/tabs'
 import { JobActions } from './actions'
 import { LedgerTab } from './ledger/tab'
 import { DurationChart, JobWhySection, NextFires, WordsSection } from './overview'
-import { RunsTab } from './runs-tab'
+import { RecentRuns, RunsTab } from './runs-tab'
 import { readSearch, type Tab } from './search'
 import { VersionsTab } from './versions/tab'
 
@@ -90,7 +90,7 @@ function JobPage({ job }: { job: Job }) {
                 <WordsSection job={job} />
                 <Section title="Last runs">
                   <Loaded query={runs} skeleton={<SkeletonRows rows={8} />}>
-                    {page => <RunsTab jobId={jobId} runs={page.items.slice(0, 10)} className="overflow-hidden" />}
+                    {page => <RecentRuns jobId={jobId} runs={page.items.slice(0, 10)} />}
                   </Loaded>
                 </Section>
               </div>
@@ -141,7 +141,7 @@ function Summary({ job }: { job: Job }) {
         <StateBadge job={job.status} className="font-medium text-ink" />
         {job.status === 'scheduled' && job.nextFireAt !== null && (
           <span>
-            next fire in <Countdown at={job.nextFireAt} className="font-medium text-ink" />
+            next fire <Countdown at={job.nextFireAt} className="font-medium text-ink" />
           </span>
         )}
         <span>

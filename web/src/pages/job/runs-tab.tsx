@@ -47,14 +47,9 @@ function detailText(run: Run): string {
 }
 
 /** The last runs of the job. The page of all runs has the rest, and filters. */
-export function RunsTab({ jobId, runs, className }: { jobId: string; runs: readonly Run[]; className?: string }) {
+export function RunsTab({ jobId, runs }: { jobId: string; runs: readonly Run[] }) {
   const navigate = useNavigate()
-  if (runs.length === 0)
-    return (
-      <EmptyState icon="runs" title="No runs yet" command={`timeball jobs run ${jobId}`}>
-        The first run appears here when the job is due, or when it is run by hand.
-      </EmptyState>
-    )
+  if (runs.length === 0) return <NoRuns jobId={jobId} />
   return (
     <DataTable
       label="Runs of the job"
@@ -62,7 +57,6 @@ export function RunsTab({ jobId, runs, className }: { jobId: string; runs: reado
       columns={COLUMNS}
       rowKey={run => run.runId}
       onOpen={run => void navigate({ to: '/runs/$runId', params: { runId: run.runId } })}
-      className={className ?? ''}
       compact={run => (
         <>
           <div className="flex justify-between gap-2">
@@ -83,5 +77,43 @@ export function RunsTab({ jobId, runs, className }: { jobId: string; runs: reado
         </Link>
       }
     />
+  )
+}
+
+function NoRuns({ jobId }: { jobId: string }) {
+  return (
+    <EmptyState icon="runs" title="No runs yet" command={`timeball jobs run ${jobId}`}>
+      The first run appears here when the job is due, or when it is run by hand.
+    </EmptyState>
+  )
+}
+
+/** A few runs, a line each, beside other things. */
+export function RecentRuns({ jobId, runs }: { jobId: string; runs: readonly Run[] }) {
+  if (runs.length === 0) return <NoRuns jobId={jobId} />
+  return (
+    <>
+      <ul className="divide-y text-sm">
+        {runs.map(run => (
+          <li key={run.runId}>
+            <Link
+              to="/runs/$runId"
+              params={{ runId: run.runId }}
+              className="grid h-9 grid-cols-[7rem_5.5rem_minmax(0,1fr)_4.5rem] items-center gap-3 px-4 hover:bg-hover"
+            >
+              <StateBadge run={run.status} />
+              <Time at={run.fireTime} className="text-ink-2" />
+              <span className="bidi-plain truncate text-ink-3 text-xs">{detailText(run)}</span>
+              <Duration from={run.startTime} to={run.endTime} className="text-right" />
+            </Link>
+          </li>
+        ))}
+      </ul>
+      <p className="border-t px-4 py-2 text-center text-xs">
+        <Link to="/runs" search={{ jobId }} className="text-accent hover:underline">
+          All runs of this job, with filters
+        </Link>
+      </p>
+    </>
   )
 }

@@ -12,6 +12,7 @@ import { cx } from '@/ui/cx'
 import { Input } from '@/ui/field'
 import { Icon } from '@/ui/icon'
 import { Menu, MenuCheck, MenuChoice, MenuItem, MenuLabel, MenuLine } from '@/ui/menu'
+import { Tooltip } from '@/ui/tooltip'
 import { afterReturn, stripAnsi, visible } from './ansi'
 import type { ColorLevel } from './colors'
 import { nextMatch } from './search'
@@ -102,13 +103,20 @@ export function LogPanel({ run }: { run: Run }) {
               {query !== '' && matchText(found.count, found.lines, current, found.busy)}
             </span>
           </div>
-          <IconButton
-            label="Match case"
-            icon="sort"
-            aria-pressed={exact}
-            className={cx('size-7', exact && 'bg-accent-soft text-accent')}
-            onClick={() => setExact(!exact)}
-          />
+          <Tooltip text="Match case">
+            <button
+              type="button"
+              aria-label="Match case"
+              aria-pressed={exact}
+              onClick={() => setExact(!exact)}
+              className={cx(
+                'size-7 shrink-0 rounded-md font-medium text-xs hover:bg-hover',
+                exact ? 'bg-accent-soft text-accent' : 'text-ink-2',
+              )}
+            >
+              Aa
+            </button>
+          </Tooltip>
           <IconButton
             label="Previous match"
             hint="N"

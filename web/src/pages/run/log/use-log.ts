@@ -15,6 +15,8 @@ const POLL_PERIOD_MS = 3000
 const RETRY_DELAYS_MS = [1000, 2000, 5000, 10_000]
 /** The page handles input after this long at the latest. */
 const SLICE_MS = 12
+const REDRAW_MS = 80
+const HIDDEN_REDRAW_MS = 1000
 
 export class LogSource {
   readonly log = new LogBuffer()
@@ -115,17 +117,19 @@ export class LogSource {
     this.#changed()
   }
 
-  #frame = 0
+  #timer = 0
 
-  /** Tells the view, once per frame at most. Hidden tabs draw no frames: a timer does it there. */
+  /** Notifies the view. A log that comes in quickly is drawn a few times per second: reading it has priority. */
   #changed(): void {
-    if (this.#frame !== 0) return
-    const run = () => {
-      this.#frame = 0
-      this.version += 1
-      for (const listener of this.#listeners) listener()
-    }
-    this.#frame = document.hidden ? window.setTimeout(run, 500) : requestAnimationFrame(run)
+    if (this.#timer !== 0) return
+    this.#timer = window.setTimeout(
+      () => {
+        this.#timer = 0
+        this.version += 1
+        for (const listener of this.#listeners) listener()
+      },
+      document.hidden ? HIDDEN_REDRAW_MS : REDRAW_MS,
+    )
   }
 
   #rest(ms: number): Promise<void> {

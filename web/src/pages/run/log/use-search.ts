@@ -3,6 +3,7 @@ import type { LogBuffer } from './buffer'
 import { LogScan } from './search'
 
 const SLICE_MS = 8
+const REDRAW_MS = 150
 
 export type LogSearch = { count: number; lines: readonly number[]; busy: boolean }
 
@@ -19,13 +20,18 @@ export function useLogSearch(log: LogBuffer, version: number, query: string, exa
     if (before?.log !== log || before.query !== query || before.exact !== exact)
       scan.current = { log, query, exact, scan: new LogScan(query, exact) }
     let timer = 0
+    let drawn = 0
     const step = () => {
       const now = scan.current?.scan
       if (now === undefined) return
       const until = performance.now() + SLICE_MS
       now.advance(log, () => performance.now() > until)
-      redraw(value => value + 1)
-      if (!now.isDone(log)) timer = window.setTimeout(step)
+      const done = now.isDone(log)
+      if (done || until > drawn + REDRAW_MS) {
+        drawn = until
+        redraw(value => value + 1)
+      }
+      if (!done) timer = window.setTimeout(step)
     }
     step()
     return () => clearTimeout(timer)
