@@ -964,6 +964,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/workers/{workerId}/drain": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Drain a worker
+         * @description From now on the worker gets no new runs. It finishes those that it has, however long they take, and leaves: then it is not listed any more. Runs that it has not started return to the queue. The order is final; the process has to be started again to take runs.
+         */
+        post: operations["postWorkersWorkerIdDrain"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/clock": {
         parameters: {
             query?: never;
@@ -1040,6 +1060,106 @@ export interface paths {
          * @description Takes effect at once on this server, and within 3 seconds on the others.
          */
         delete: operations["deleteApiKeysKeyId"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sign-in": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Sign a browser in
+         * @description Needs the token of a one-time link, which works once, or an API key. The answer sets the cookie of a session that ends after 12 hours without use, and after 7 days at the latest. Only the web UI can use it: the request needs `Sec-Fetch-Site: same-origin`, or an `Origin` that is the address of this server, and `Content-Type: application/json`. Other clients send their key with each request.
+         */
+        post: operations["postSignIn"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sign-out": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Sign a browser out
+         * @description Ends the session of the request and removes its cookie.
+         */
+        post: operations["postSignOut"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the browsers that are signed in
+         * @description Newest first. A key without the `admin` permission sees only its own sessions.
+         */
+        get: operations["getSessions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{sessionId}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /**
+         * End a session
+         * @description Takes effect at once on this server, and within 3 seconds on the others.
+         */
+        delete: operations["deleteSessionsSessionId"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sign-in-links": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create a one-time sign-in link
+         * @description The link opens the web UI, signed in with the key of this request. It works once, within 10 minutes. The token is in the fragment of the URL, which browsers send to no server.
+         */
+        post: operations["postSignInLinks"];
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -2417,6 +2537,8 @@ export interface components {
             runIf: "all_succeeded" | "always" | "any_failed";
             waitsFor: number;
             runId: string | null;
+            startTime: string | null;
+            endTime: string | null;
             instances?: number;
             instancesOpen?: number;
         };
@@ -2430,6 +2552,8 @@ export interface components {
             status: string;
             reason: string;
             runId: string | null;
+            startTime: string | null;
+            endTime: string | null;
         };
         /** EditBody */
         EditBody: {
@@ -3055,6 +3179,9 @@ export interface components {
         WorkerView: {
             workerId: string;
             name: string;
+            /** @enum {unknown} */
+            status: "draining" | "live";
+            drainingSince: string | null;
             slots: number;
             running: number;
             cpu: number | null;
@@ -3078,6 +3205,12 @@ export interface components {
             slots: number;
             cpu: number;
             memoryMb: number;
+        };
+        /** DrainAnswer */
+        DrainAnswer: {
+            workerId: string;
+            /** @enum {unknown} */
+            status: "draining";
         };
         /** ClockView */
         ClockView: {
@@ -3119,6 +3252,63 @@ export interface components {
             role: "admin" | "worker";
             createdAt: string;
             revokedAt: string | null;
+        };
+        /**
+         * SignInBody
+         * @description The token of a one-time link, or an API key.
+         */
+        SignInBody: {
+            /** @default null */
+            token?: string | null;
+            /** @default null */
+            apiKey?: string | null;
+        };
+        /** CredentialView */
+        CredentialView: {
+            keyId: string;
+            name: string;
+            /** @enum {unknown} */
+            role: "admin" | "worker";
+            tenant: string;
+            permissions: string[];
+            /** @enum {unknown} */
+            via: "key" | "session";
+            session: components["schemas"]["SessionView"] | null;
+            server: components["schemas"]["ServerView"];
+        };
+        /** SessionView */
+        SessionView: {
+            id: string;
+            createdAt: string;
+            expiresAt: string;
+        };
+        /** ServerView */
+        ServerView: {
+            version: string;
+            now: string;
+            publicUrl: string | null;
+        };
+        /** SessionList */
+        SessionList: {
+            items: components["schemas"]["WebSessionView"][];
+            nextCursor: string | null;
+        };
+        /** WebSessionView */
+        WebSessionView: {
+            id: string;
+            keyId: string;
+            name: string;
+            /** @enum {unknown} */
+            role: "admin" | "worker";
+            createdAt: string;
+            lastUsedAt: string;
+            expiresAt: string;
+            current: boolean;
+        };
+        /** SignInLinkView */
+        SignInLinkView: {
+            url: string;
+            expiresAt: string;
         };
         /** Execution */
         Execution: {
@@ -3173,6 +3363,8 @@ export interface components {
             kill?: number[];
             /** @default [] */
             lost?: number[];
+            /** @default false */
+            drain?: boolean;
         };
         /**
          * Assignment
@@ -3379,6 +3571,8 @@ export interface components {
             dedicated?: boolean;
             /** @default null */
             kinds?: string[] | null;
+            /** @default null */
+            after?: string | null;
         };
         /**
          * WorkerRegistered
@@ -5526,6 +5720,34 @@ export interface operations {
             503: components["responses"]["Problem503"];
         };
     };
+    postWorkersWorkerIdDrain: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                workerId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DrainAnswer"];
+                };
+            };
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            422: components["responses"]["Problem422"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+        };
+    };
     getClock: {
         parameters: {
             query?: never;
@@ -5654,6 +5876,140 @@ export interface operations {
             404: components["responses"]["Problem404"];
             409: components["responses"]["Problem409"];
             422: components["responses"]["Problem422"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+        };
+    };
+    postSignIn: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SignInBody"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CredentialView"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            422: components["responses"]["Problem422"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+        };
+    };
+    postSignOut: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+        };
+    };
+    getSessions: {
+        parameters: {
+            query?: {
+                /** @description `nextCursor` of the previous page. */
+                cursor?: string;
+                /** @description Maximum number of items. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionList"];
+                };
+            };
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            422: components["responses"]["Problem422"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+        };
+    };
+    deleteSessionsSessionId: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                sessionId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            422: components["responses"]["Problem422"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+        };
+    };
+    postSignInLinks: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Created. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SignInLinkView"];
+                };
+            };
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };

@@ -7,20 +7,21 @@ import { Loaded, Skeleton } from '@/components/notices'
 import { PageHead } from '@/layout/page'
 import { zoneName } from '@/lib/time'
 import { EditorPage } from './editor-page'
-import { cloneOf, documentOf, type JobDocument, NEW_JOB } from './model/document'
+import { cloneOf, documentOf, type JobDocument, NEW_JOB, NEW_WORKFLOW } from './model/document'
 
 /** A new job, a change of one, or a new one that begins as a copy of another (`?from=j_…`). */
 export function Page() {
   const { jobId } = useParams({ strict: false })
-  const search: { from?: string; clone?: string } = useSearch({ strict: false })
+  const search: { from?: string; clone?: string; template?: string } = useSearch({ strict: false })
   const source = search.from ?? search.clone
   if (jobId !== undefined) return <Existing key={jobId} jobId={jobId} mode="edit" />
   if (source !== undefined) return <Existing key={source} jobId={source} mode="clone" />
-  return <EditorPage key="new" initial={newJob()} />
+  return <EditorPage key={search.template ?? 'new'} initial={newJob(search.template)} />
 }
 
-function newJob(): JobDocument {
-  return { ...NEW_JOB, schedule: { type: 'cron', expression: '0 9 * * 1-5', timezone: zoneName('local') } }
+function newJob(template: string | undefined): JobDocument {
+  const task = template === 'workflow' ? { task: NEW_WORKFLOW } : {}
+  return { ...NEW_JOB, ...task, schedule: { type: 'cron', expression: '0 9 * * 1-5', timezone: zoneName('local') } }
 }
 
 function Existing({ jobId, mode }: { jobId: string; mode: 'edit' | 'clone' }) {

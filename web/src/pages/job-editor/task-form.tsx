@@ -4,7 +4,7 @@ import { keys } from '@/api/keys'
 import { Field, Segments, Select } from '@/ui/field'
 import type { Editor } from './editor'
 import { CheckValue, ChoiceValue, JsonValue, LongText, PairsValue, TextValue, WordsValue } from './fields'
-import { type JobDocument, valueAt } from './model/document'
+import { type JobDocument, NEW_WORKFLOW, valueAt } from './model/document'
 
 const KINDS = [
   { value: 'http', label: 'HTTP' },
@@ -21,13 +21,7 @@ const EMPTY: Record<Exclude<Kind, 'registered'>, JobDocument> = {
   shell: { kind: 'shell', command: '' },
   script: { kind: 'script', script: '' },
   python: { kind: 'python', function: '' },
-  workflow: {
-    kind: 'workflow',
-    tasks: [
-      { name: 'first', task: { kind: 'shell', command: 'echo first' } },
-      { name: 'second', needs: ['first'], task: { kind: 'shell', command: 'echo second' } },
-    ],
-  },
+  workflow: NEW_WORKFLOW,
 }
 
 function kindOf(editor: Editor): Kind {

@@ -10,6 +10,14 @@ export const NEW_JOB: JobDocument = {
   schedule: { type: 'cron', expression: '0 * * * *', timezone: 'UTC' },
 }
 
+export const NEW_WORKFLOW: JobDocument = {
+  kind: 'workflow',
+  tasks: [
+    { name: 'first', task: { kind: 'shell', command: 'echo first' } },
+    { name: 'second', needs: ['first'], task: { kind: 'shell', command: 'echo second' } },
+  ],
+}
+
 /** The order of fields in the text. Fields that are not listed follow, as they came. */
 const FIELD_ORDER = [
   'name',

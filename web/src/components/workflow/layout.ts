@@ -1,0 +1,76 @@
+import { Graph, layout } from '@dagrejs/dagre'
+
+/** Where the tasks of a workflow stand in the picture, and which arrows lead from one to another. */
+
+export type LayoutTask = { name: string; needs: readonly string[] }
+export type Placed = { name: string; x: number; y: number }
+export type Arrow = { from: string; to: string }
+export type Direction = 'right' | 'down'
+
+export const NODE_WIDTH = 208
+export const NODE_HEIGHT = 52
+const GAP_BETWEEN = 22
+const GAP_RANKS = 56
+
+/** Beyond this, ordering the rows to avoid crossings takes too long, and a simple grid of ranks is used. */
+export const MAX_ORDERED_TASKS = 150
+
+export function arrowsOf(tasks: readonly LayoutTask[]): Arrow[] {
+  const known = new Set(tasks.map(task => task.name))
+  return tasks.flatMap(task =>
+    [...new Set(task.needs)].filter(name => known.has(name)).map(from => ({ from, to: task.name })),
+  )
+}
+
+/** How many tasks come before each one on its longest way from the start. A cycle, which the API refuses, ends at 0. */
+export function ranksOf(tasks: readonly LayoutTask[]): Map<string, number> {
+  const byName = new Map(tasks.map(task => [task.name, task]))
+  const ranks = new Map<string, number>()
+  const entered = new Set<string>()
+  for (const start of tasks) {
+    // Without recursion: a chain of ten thousand tasks would exceed the stack.
+    const stack = [start.name]
+    while (stack.length > 0) {
+      const name = stack[stack.length - 1] ?? ''
+      const needs = (byName.get(name)?.needs ?? []).filter(need => byName.has(need))
+      if (!entered.has(name)) {
+        entered.add(name)
+        stack.push(...needs.filter(need => !entered.has(need)))
+        continue
+      }
+      stack.pop()
+      if (!ranks.has(name)) ranks.set(name, Math.max(0, ...needs.map(need => (ranks.get(need) ?? -1) + 1)))
+    }
+  }
+  return ranks
+}
+
+export function placeTasks(tasks: readonly LayoutTask[], direction: Direction): Placed[] {
+  return tasks.length <= MAX_ORDERED_TASKS ? placeOrdered(tasks, direction) : placeInRanks(tasks, direction)
+}
+
+function placeOrdered(tasks: readonly LayoutTask[], direction: Direction): Placed[] {
+  const graph = new Graph()
+  graph.setGraph({ rankdir: direction === 'right' ? 'LR' : 'TB', nodesep: GAP_BETWEEN, ranksep: GAP_RANKS })
+  graph.setDefaultEdgeLabel(() => ({}))
+  for (const task of tasks) graph.setNode(task.name, { width: NODE_WIDTH, height: NODE_HEIGHT })
+  for (const arrow of arrowsOf(tasks)) graph.setEdge(arrow.from, arrow.to)
+  layout(graph)
+  return tasks.map(task => {
+    const node = graph.node(task.name) as { x: number; y: number }
+    return { name: task.name, x: node.x - NODE_WIDTH / 2, y: node.y - NODE_HEIGHT / 2 }
+  })
+}
+
+function placeInRanks(tasks: readonly LayoutTask[], direction: Direction): Placed[] {
+  const ranks = ranksOf(tasks)
+  const filled = new Map<number, number>()
+  return tasks.map(task => {
+    const rank = ranks.get(task.name) ?? 0
+    const row = filled.get(rank) ?? 0
+    filled.set(rank, row + 1)
+    return direction === 'right'
+      ? { name: task.name, x: rank * (NODE_WIDTH + GAP_RANKS), y: row * (NODE_HEIGHT + GAP_BETWEEN) }
+      : { name: task.name, x: row * (NODE_WIDTH + GAP_BETWEEN), y: rank * (NODE_HEIGHT + GAP_RANKS) }
+  })
+}

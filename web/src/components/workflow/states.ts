@@ -1,0 +1,27 @@
+import type { RunStatus } from '@/api/types'
+import { RUN_STATES, type StateLook } from '@/lib/states'
+
+/** A task that its needed tasks hold back has no run yet, and so no state of a run. */
+const WAITING: StateLook = {
+  label: 'Waiting',
+  icon: 'state-clock',
+  tone: 'idle',
+  meaning: 'It waits for the tasks that it needs.',
+}
+
+export function taskLook(status: string): StateLook {
+  if (status === 'waiting') return WAITING
+  return Object.hasOwn(RUN_STATES, status)
+    ? RUN_STATES[status as RunStatus]
+    : { ...WAITING, label: status, meaning: '' }
+}
+
+const ENDED = ['succeeded', 'failed', 'dead', 'cancelled', 'skipped']
+
+export function taskEnded(status: string): boolean {
+  return ENDED.includes(status)
+}
+
+export function taskFailed(status: string): boolean {
+  return status === 'failed' || status === 'dead' || status === 'cancelled'
+}
