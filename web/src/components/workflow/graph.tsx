@@ -16,7 +16,7 @@ import { TONE_FILL, TONE_TEXT } from '@/lib/states'
 import { IconButton } from '@/ui/button'
 import { cx } from '@/ui/cx'
 import { Icon } from '@/ui/icon'
-import { arrowsOf, type LayoutTask, NODE_HEIGHT, NODE_WIDTH, placeTasks } from './layout'
+import { arrowsOf, fitTasks, type LayoutTask, NODE_HEIGHT, NODE_WIDTH } from './layout'
 import { taskEnded, taskLook } from './states'
 
 export type GraphTask = LayoutTask & {
@@ -32,7 +32,8 @@ type TaskData = { task: GraphTask; chosen: boolean; down: boolean }
 type TaskNode = Node<TaskData, 'task'>
 
 const NODE_TYPES = { task: TaskBox }
-const NARROW = 620
+const MAX_HEIGHT = 560
+const MIN_HEIGHT = 180
 
 /** The tasks of a workflow as boxes with arrows, coloured by state. Loaded when a page shows it. */
 export function WorkflowGraph({
@@ -66,14 +67,15 @@ function Picture({
 }) {
   const box = useRef<HTMLElement>(null)
   const width = useWidth(box)
-  const down = width > 0 && width < NARROW
   const { fitView, zoomIn, zoomOut } = useReactFlow()
   const shape = JSON.stringify(tasks.map(task => [task.name, task.needs]))
-  // The places depend on the shape alone: a change of state never moves a box.
-  const places = useMemo(() => {
+  // The places depend on shape and width alone: a change of state never moves a box.
+  const picture = useMemo(() => {
     const list = (JSON.parse(shape) as [string, string[]][]).map(([name, needs]) => ({ name, needs }))
-    return new Map(placeTasks(list, down ? 'down' : 'right').map(place => [place.name, place]))
-  }, [shape, down])
+    return fitTasks(list, width || 1000, MAX_HEIGHT)
+  }, [shape, width])
+  const down = picture.direction === 'down'
+  const places = useMemo(() => new Map(picture.places.map(place => [place.name, place])), [picture])
   const nodes: TaskNode[] = tasks.map(task => ({
     id: task.name,
     type: 'task',
@@ -99,13 +101,18 @@ function Picture({
       selectable: false,
     }
   })
-  const whole = useMemo(() => ({ padding: 0.12, maxZoom: 1.1, minZoom: 0.1 }), [])
+  const whole = useMemo(() => ({ padding: '24px', maxZoom: 1, minZoom: 0.1 }) as const, [])
   useEffect(() => {
     if (width > 0 && places.size > 0) requestAnimationFrame(() => void fitView(whole))
   }, [width, places, fitView, whole])
 
   return (
-    <section ref={box} aria-label="Graph of the tasks" className={cx('workflow-graph relative min-h-72', className)}>
+    <section
+      ref={box}
+      aria-label="Graph of the tasks"
+      style={{ height: Math.max(MIN_HEIGHT, picture.height) }}
+      className={cx('workflow-graph relative', className)}
+    >
       <ReactFlow
         nodes={nodes}
         edges={edges}
@@ -128,7 +135,7 @@ function Picture({
         fitView
         fitViewOptions={whole}
       />
-      <div className="no-print absolute top-2 right-2 flex rounded-md border bg-surface">
+      <div className="no-print absolute bottom-2 left-2 flex rounded-md border bg-surface">
         <IconButton label="Zoom in" icon="plus" onClick={() => void zoomIn()} />
         <IconButton label="Zoom out" icon="minus" onClick={() => void zoomOut()} />
         <IconButton label="Show all" icon="monitor" onClick={() => void fitView(whole)} />

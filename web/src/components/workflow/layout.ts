@@ -10,7 +10,7 @@ export type Direction = 'right' | 'down'
 export const NODE_WIDTH = 208
 export const NODE_HEIGHT = 52
 const GAP_BETWEEN = 22
-const GAP_RANKS = 56
+const GAP_RANKS = { right: 44, down: 34 }
 
 /** Beyond this, ordering the rows to avoid crossings takes too long, and a simple grid of ranks is used. */
 export const MAX_ORDERED_TASKS = 150
@@ -51,7 +51,7 @@ export function placeTasks(tasks: readonly LayoutTask[], direction: Direction): 
 
 function placeOrdered(tasks: readonly LayoutTask[], direction: Direction): Placed[] {
   const graph = new Graph()
-  graph.setGraph({ rankdir: direction === 'right' ? 'LR' : 'TB', nodesep: GAP_BETWEEN, ranksep: GAP_RANKS })
+  graph.setGraph({ rankdir: direction === 'right' ? 'LR' : 'TB', nodesep: GAP_BETWEEN, ranksep: GAP_RANKS[direction] })
   graph.setDefaultEdgeLabel(() => ({}))
   for (const task of tasks) graph.setNode(task.name, { width: NODE_WIDTH, height: NODE_HEIGHT })
   for (const arrow of arrowsOf(tasks)) graph.setEdge(arrow.from, arrow.to)
@@ -70,7 +70,28 @@ function placeInRanks(tasks: readonly LayoutTask[], direction: Direction): Place
     const row = filled.get(rank) ?? 0
     filled.set(rank, row + 1)
     return direction === 'right'
-      ? { name: task.name, x: rank * (NODE_WIDTH + GAP_RANKS), y: row * (NODE_HEIGHT + GAP_BETWEEN) }
-      : { name: task.name, x: row * (NODE_WIDTH + GAP_BETWEEN), y: rank * (NODE_HEIGHT + GAP_RANKS) }
+      ? { name: task.name, x: rank * (NODE_WIDTH + GAP_RANKS.right), y: row * (NODE_HEIGHT + GAP_BETWEEN) }
+      : { name: task.name, x: row * (NODE_WIDTH + GAP_BETWEEN), y: rank * (NODE_HEIGHT + GAP_RANKS.down) }
   })
+}
+
+export type Picture = { places: Placed[]; direction: Direction; zoom: number; height: number }
+
+const MAX_ZOOM = 1
+const MARGIN = 28
+
+/** The direction in which the boxes are larger in the space that there is, and the height that the picture needs. */
+export function fitTasks(tasks: readonly LayoutTask[], width: number, maxHeight: number): Picture {
+  const right = inDirection(tasks, 'right', width, maxHeight)
+  if (right.zoom >= 0.8) return right
+  const down = inDirection(tasks, 'down', width, maxHeight)
+  return down.zoom > right.zoom ? down : right
+}
+
+function inDirection(tasks: readonly LayoutTask[], direction: Direction, width: number, maxHeight: number): Picture {
+  const places = placeTasks(tasks, direction)
+  const graphWidth = Math.max(...places.map(place => place.x), 0) + NODE_WIDTH
+  const graphHeight = Math.max(...places.map(place => place.y), 0) + NODE_HEIGHT
+  const zoom = Math.min(MAX_ZOOM, (width - 2 * MARGIN) / graphWidth, (maxHeight - 2 * MARGIN) / graphHeight)
+  return { places, direction, zoom, height: Math.ceil(graphHeight * zoom + 2 * MARGIN) }
 }

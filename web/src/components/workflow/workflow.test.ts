@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { barOf, rangeOf, ticksOf } from './gantt'
-import { arrowsOf, MAX_ORDERED_TASKS, NODE_HEIGHT, NODE_WIDTH, placeTasks, ranksOf } from './layout'
+import { arrowsOf, fitTasks, MAX_ORDERED_TASKS, NODE_HEIGHT, NODE_WIDTH, placeTasks, ranksOf } from './layout'
 import { taskEnded, taskLook } from './states'
 
 const TASKS = [
@@ -36,6 +36,16 @@ describe('layout', () => {
       )
       expect(overlaps).toEqual([])
     }
+  })
+
+  test('turns the picture where the boxes are larger', () => {
+    const chain = Array.from({ length: 8 }, (_, at) => ({ name: `t${at}`, needs: at === 0 ? [] : [`t${at - 1}`] }))
+    expect(fitTasks(chain, 2400, 500).direction).toBe('right')
+    expect(fitTasks(chain, 400, 800).direction).toBe('down')
+    const picture = fitTasks(chain, 2400, 500)
+    expect(picture.zoom).toBe(1)
+    expect(picture.height).toBeLessThan(200)
+    expect(fitTasks([], 400, 800).places).toEqual([])
   })
 
   test('ranks a chain of ten thousand, and survives a cycle', () => {

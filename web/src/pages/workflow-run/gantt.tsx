@@ -41,7 +41,7 @@ export function Gantt({
       <div className="grid grid-cols-[8.5rem_minmax(0,1fr)] sm:grid-cols-[14rem_minmax(0,1fr)]">
         <div className="border-b" />
         <div className="relative h-7 border-b text-2xs text-ink-3">
-          {ticksOf(range, 6).map(tick => (
+          {ticksOf(range, 5).map(tick => (
             <span
               key={tick.ms}
               style={{ left: `${tick.percent}%` }}
@@ -50,7 +50,7 @@ export function Gantt({
                 tick.percent > 94 ? '-translate-x-full pr-1' : tick.percent > 3 ? '-translate-x-1/2' : 'pl-1',
               )}
             >
-              {duration(tick.ms)}
+              {tick.ms === 0 ? '0' : duration(tick.ms)}
             </span>
           ))}
         </div>

@@ -157,12 +157,7 @@ function RunPage({ run }: { run: WorkflowRun }) {
             }
           >
             {view === 'graph' && (
-              <LazyGraph
-                tasks={tasks}
-                chosen={chosen}
-                onChoose={name => name !== chosen && choose(name)}
-                className="h-[26rem] xl:h-[30rem]"
-              />
+              <LazyGraph tasks={tasks} chosen={chosen} onChoose={name => name !== chosen && choose(name)} />
             )}
             {view === 'time' && <Gantt run={run} chosen={chosen} onChoose={choose} />}
             {view === 'table' && <TaskTable tasks={run.tasks} onChoose={choose} />}

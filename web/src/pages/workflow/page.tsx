@@ -144,7 +144,6 @@ function WorkflowPage({ workflow }: { workflow: Workflow }) {
               onChoose={name =>
                 name !== chosen && void setSearch({ search: before => ({ ...before, task: name }), replace: true })
               }
-              className="h-[22rem] xl:h-[26rem]"
             />
           </Section>
           {definition !== undefined && (
