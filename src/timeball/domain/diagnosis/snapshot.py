@@ -48,7 +48,7 @@ class Permits(Struct, frozen=True):
     taken: int
     """Number of runs that execute under the key."""
     holders: tuple[str, ...]
-    """The ids of some of these runs."""
+    """The ids of some runs that execute under the key."""
 
 
 class Tokens(Struct, frozen=True):
@@ -69,9 +69,10 @@ class RunsAhead(Struct, frozen=True):
     """The numbers of claimable runs that have a better rank than a run."""
 
     higher: int = 0
-    """Number of these runs with a higher priority."""
+    """Number of claimable runs with a higher priority than the diagnosed run."""
     earlier: int = 0
-    """Number of these runs with the same or a lower priority, which have waited longer."""
+    """Number of claimable runs with the same or a lower priority that have a better rank because they have waited
+    longer."""
 
     @property
     def count(self) -> int:
@@ -123,7 +124,7 @@ class DiagnosisSnapshot(Past, frozen=True, kw_only=True):
     crew: tuple[WorkerOffer, ...] = ()
     """The live workers that accept new runs."""
     draining: int = 0
-    """Number of the other live workers: those that were ordered to drain."""
+    """Number of live workers that were ordered to drain. They are not in `crew`."""
     ahead: RunsAhead = RunsAhead()
 
 

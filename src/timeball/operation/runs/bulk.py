@@ -33,9 +33,9 @@ class Tally(Struct):
     matched: int = 0
     changed: int = 0
     told: list[BulkItemResult] = []
-    """The results of the first runs."""
+    """The results of the first `MAX_TOLD` runs."""
     refused: list[BulkItemResult] = []
-    """The first results of runs that were not changed."""
+    """The results of the first `MAX_TOLD` runs that were not changed."""
 
     @property
     def skipped(self) -> int:

@@ -59,7 +59,8 @@ class LedgerReads(StorePart):
     async def ledger(
         self, job_id: str, since: Micros, until: Micros, cursor: str | None, limit: int, *, may_lag: bool = False
     ) -> Page[Run]:
-        """A ledger row of several fires that reaches into the range is listed as a whole."""
+        """Return a page of the ledger. A ledger row of several fires that reaches into the range is listed as a
+        whole."""
         seen = FIRST if cursor is None else place_at(cursor)
         parameters: dict[str, Any] = {"job_id": job_id, "since": since, "until": until, "most": limit + 1}
 
@@ -82,7 +83,8 @@ class LedgerReads(StorePart):
         return await self._db.read(work, slow=True, may_lag=may_lag)
 
     async def ledger_sums(self, job_id: str, since: Micros, until: Micros, *, may_lag: bool = False) -> LedgerSums:
-        """A ledger row of several fires that reaches into the range counts with all its fires."""
+        """Return the number of fires by verdict. A ledger row of several fires that reaches into the range counts with
+        all its fires."""
 
         async def work(tx: Tx) -> LedgerSums:
             within_a_day = after_parameters(RunPosition(since - DAY, ""))

@@ -24,11 +24,11 @@ from timeball.stores.sql.statements import query
 FEW_JOBS: Final = 100
 """Maximum number of jobs whose runs are always looked up job by job."""
 NEARBY: Final = 1_000
-"""Number of runs among which the runs of more than `FEW_JOBS` jobs are looked for first: frequent ones are found
-there."""
+"""Number of runs, from the start of the page, that are searched first if a filter selects more than `FEW_JOBS` jobs.
+Runs of frequent jobs are found among them."""
 MAX_JOBS: Final = 2_000
-"""If that does not fill the page: maximum number of jobs whose runs are then looked up job by job. The runs of more
-jobs are looked for among all runs."""
+"""Maximum number of jobs whose runs are looked up job by job, if the search among `NEARBY` runs does not fill the page.
+With more jobs, all runs are searched."""
 NEWEST_FIRST: Final = "r.fire_time DESC, r.id DESC"
 OLDEST_FIRST: Final = "r.fire_time, r.id"
 
@@ -38,7 +38,7 @@ class _Find(Protocol):
 
 
 class RunSearch(Struct, frozen=True, kw_only=True):
-    """A search for the runs that meet a filter, between two places of the list, among live and finished runs alike."""
+    """A search for the live and finished runs that meet a filter, between two positions of the list."""
 
     tx: Tx
     where: RunFilter
@@ -65,8 +65,8 @@ class RunSearch(Struct, frozen=True, kw_only=True):
         return await self.fetch(run_filters.statement(name, found=found, order=self._order))
 
     async def finished(self, name: str) -> list[Row]:
-        """Find finished runs. Frequent ones fill a page within a few days; rare ones are looked for in all days at
-        once."""
+        """Find finished runs. Runs with a frequent status are searched in the last few days first, because these
+        usually fill the page; other runs are searched in all days at once."""
         is_frequent = not self.where.dead_letters and (not self.where.status or Status.SUCCEEDED in self.where.status)
         lately = is_frequent and self.newest_first and self.tx.has_days
         return await self._met(name, run_filters.finished, repeat(self.where.fire_from or 0), lately=lately)
@@ -100,7 +100,8 @@ class RunSearch(Struct, frozen=True, kw_only=True):
         return await self.fetch(finding, self._days(fires_from))
 
     async def _lately(self, find: _Find, fires_from: Micros) -> list[Row]:
-        """Find runs among those created lately, if these fill the page; else among all. All others fired before."""
+        """Search the runs of the last `LATELY` first, newest first. If they fill the page, return them: all other runs
+        fired earlier. Otherwise search all runs since `fires_from`."""
         lately = min(self.now, run_filters.end(self.where, self.before).fire_time) - LATELY
         if self._days(lately) > self._days(fires_from):
             rows = await find(lately)
@@ -112,8 +113,9 @@ class RunSearch(Struct, frozen=True, kw_only=True):
         return day_range(self.now, fires_from=fires_from, job_id=self.where.job_id)
 
     async def _of_jobs(self, name: str, fires_from: Micros, *, where: str) -> list[Row]:
-        """Find the runs of some jobs. A page has runs of at most as many jobs as it has runs: of the jobs whose first
-        runs come first. If there are that many jobs, no run on the page comes after the last of these first runs."""
+        """Find the runs of the selected jobs, job by job. The first query returns the first run of each job, for at
+        most `most` jobs. If it returns `most` runs, these alone fill the page, so runs after the last of them are not
+        searched."""
         chosen = run_filters.chosen_jobs(self.where)
         firsts = await self._find("first_of_jobs", fires_from, chosen=chosen, where=where)
         if not firsts:

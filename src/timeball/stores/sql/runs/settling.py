@@ -167,8 +167,8 @@ async def lock_jobs(tx: Tx, ids: Iterable[str]) -> None:
 
 
 async def finish(tx: Tx, ended_runs: Sequence[NewHistoryRow]) -> None:
-    """Move runs to the history. Their rows are locked. Jobs that follow them get their upstream events from
-    `follows`."""
+    """Move runs to the history and end their workflow tasks. The rows of the runs are locked. This function creates no
+    upstream events; the module `follows` does."""
     if ended_runs:
         await insert_history(tx, ended_runs)
         await tx.execute(DELETE_RUNS, b=[run.id for run in ended_runs])
