@@ -170,7 +170,8 @@ class Connections:
         """Connections without a valid API key so far, the oldest first."""
         self._known: set[Peer] = set()
         self._unread: dict[Peer, None] = {}
-        """Strangers with unread answers, the longest unread first."""
+        """Connections without a valid key whose client does not read its answers, in the order in which reading
+        stopped."""
         self._sweeping: asyncio.TimerHandle | None = None
         self._full = False
         self._stranger_turns: TurnQueue | None = None

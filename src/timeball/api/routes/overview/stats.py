@@ -109,7 +109,7 @@ class StatsAnswer(Struct, frozen=True, rename="camel", kw_only=True):
     until: str = field(name="to")
     bucket_seconds: int
     buckets: list[StatsBucket]
-    """One after the other, without gaps; the last one is not over."""
+    """The intervals of the window in order, without gaps. The last interval has not ended."""
     totals: StatsTotals
     now: PresentView
     workers: WorkersView
