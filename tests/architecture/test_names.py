@@ -27,6 +27,8 @@ RESOURCES = {
     "InUse",
     "Job",
     "JobStatus",
+    "JobVersion",
+    "JobVersions",
     "JobWhy",
     "Jobs",
     "Key",

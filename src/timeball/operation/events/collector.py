@@ -30,7 +30,7 @@ EARLY_TOLERANCE: Final = 50 * MILLISECOND
 bound."""
 
 
-class Wanted(NamedTuple):
+class EventInterest(NamedTuple):
     """What listeners want to know."""
 
     ids: frozenset[str] = frozenset()
@@ -39,14 +39,14 @@ class Wanted(NamedTuple):
     """True if filters name tags or kinds."""
 
 
-class Lookups(NamedTuple):
+class MissingFacts(NamedTuple):
     """What has to be read from the store before a window is published."""
 
     run_ids: list[str]
     job_ids: list[str]
 
 
-NO_LOOKUPS: Final = Lookups([], [])
+NO_MISSING_FACTS: Final = MissingFacts([], [])
 
 
 class ChangeCollector:
@@ -83,7 +83,7 @@ class ChangeCollector:
             self._batches, self._count = [], 0
             self.has_lost = True
 
-    def take(self, time: Micros, wanted: Wanted) -> Steps[Lookups]:
+    def take(self, time: Micros, wanted: EventInterest) -> Steps[MissingFacts]:
         """End the window. Return what has to be looked up before it is published. `time` is the time of the store."""
         batches, self._batches, count, self._count = self._batches, [], self._count, 0
         early, self._early = self._early, []
@@ -98,7 +98,7 @@ class ChangeCollector:
             for batch in batches:
                 self._add(tally.add(batch), time)
                 yield
-        return self._lookups() if self._incomplete else NO_LOOKUPS
+        return self._lookups() if self._incomplete else NO_MISSING_FACTS
 
     def _add(self, changes: Sequence[Recorded], time: Micros) -> None:
         window, incomplete = self._window, self._incomplete
@@ -119,13 +119,13 @@ class ChangeCollector:
             elif type(change) is JobChange and change.job is not None:
                 window.append((change, self._facts.of_job(change.job)))
 
-    def runs_found(self, found: Mapping[str, Run]) -> Lookups:
+    def runs_found(self, found: Mapping[str, Run]) -> MissingFacts:
         """Use the runs that were looked up. Return the jobs that have to be looked up now."""
         for at in self._incomplete:
             change, facts = self._window[at]
             if facts is None and isinstance(change, RunChange) and (run := found.get(change.run_id)) is not None:
                 self._window[at] = (change, self._facts.of_found_run(run))
-        return Lookups([], self._lookups().job_ids)
+        return MissingFacts([], self._lookups().job_ids)
 
     def jobs_found(self, wanted: Sequence[str], found: Mapping[str, JobStatus]) -> None:
         asked = frozenset(wanted)
@@ -172,7 +172,7 @@ class ChangeCollector:
             own = found[tenant] = TenantWindow()
         return own
 
-    def _lookups(self) -> Lookups:
+    def _lookups(self) -> MissingFacts:
         runs: dict[str, None] = {}
         jobs: dict[str, None] = {}
         for at in self._incomplete:
@@ -183,4 +183,4 @@ class ChangeCollector:
             elif isinstance(change, RunChange):
                 runs[change.run_id] = None
         self.has_lost = self.has_lost or len(runs) > MAX_LOOKED_UP
-        return Lookups(list(runs)[:MAX_LOOKED_UP], list(jobs)[:MAX_LOOKED_UP])
+        return MissingFacts(list(runs)[:MAX_LOOKED_UP], list(jobs)[:MAX_LOOKED_UP])

@@ -14,7 +14,7 @@ from timeball.domain.errors import TooManyRequests, Unavailable
 from timeball.domain.ids import Bits
 from timeball.domain.instant import MILLISECOND, SECOND, Micros
 from timeball.domain.run.run import Run
-from timeball.operation.events.collector import ChangeCollector, Lookups, Wanted
+from timeball.operation.events.collector import ChangeCollector, EventInterest, MissingFacts
 from timeball.operation.events.exchange import (
     ALL_TENANTS,
     MAX_NAMED_TENANTS,
@@ -139,19 +139,19 @@ class EventHub:
             return None
         return 0 if self._published_at is None else max(0, self._published_at + WINDOW - now)
 
-    def take(self, time: Micros) -> Steps[Lookups]:
+    def take(self, time: Micros) -> Steps[MissingFacts]:
         """End the window. Return what has to be looked up before it is published."""
         self._is_woken = False
         return self._collector.take(time, self._wanted())
 
-    def _wanted(self) -> Wanted:
+    def _wanted(self) -> EventInterest:
         filters = [where for feed in self._feeds.values() for where in feed.filters]
-        return Wanted(
+        return EventInterest(
             frozenset(ident for where in filters for ident in (where.job_id, where.run_id) if ident),
             any(where.tag or where.kind for where in filters),
         )
 
-    def runs_found(self, found: Mapping[str, Run]) -> Lookups:
+    def runs_found(self, found: Mapping[str, Run]) -> MissingFacts:
         return self._collector.runs_found(found)
 
     def jobs_found(self, wanted: Sequence[str], found: Mapping[str, JobStatus]) -> None:

@@ -9,7 +9,7 @@ import asyncio
 from timeball.domain.errors import Unavailable
 from timeball.domain.instant import Micros
 from timeball.operation.context import OperationContext
-from timeball.operation.events.collector import NO_LOOKUPS, Lookups
+from timeball.operation.events.collector import NO_MISSING_FACTS, MissingFacts
 from timeball.server.loop import TICK, Loop
 from timeball.server.wakeups import LocalWakeups
 from timeball.slices import in_slices
@@ -34,7 +34,7 @@ class EventPublisher(Loop):
         hub.keep_up(clock.monotonic())
         if hub.due_in(clock.monotonic()) == 0:
             wanted = await in_slices(hub.take(self._store.now()), clock)
-            if wanted is not NO_LOOKUPS:
+            if wanted is not NO_MISSING_FACTS:
                 await self._look_up(wanted)
             for _ in hub.publish(clock.monotonic(), self._store.now()):
                 await asyncio.sleep(0)
@@ -44,7 +44,7 @@ class EventPublisher(Loop):
         waits = [wait for wait in (hub.due_in(now), hub.message_due_in(now)) if wait is not None]
         return min(waits, default=TICK)
 
-    async def _look_up(self, wanted: Lookups) -> None:
+    async def _look_up(self, wanted: MissingFacts) -> None:
         """Read the runs and jobs that events name and that this server does not know: of runs that were claimed before
         the first listener came, or by another server.
         """

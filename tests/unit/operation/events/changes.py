@@ -10,7 +10,7 @@ from timeball.domain.job.job import Job, JobSpec, JobState
 from timeball.domain.run.status import Status
 from timeball.domain.schedule.schedule import Interval
 from timeball.domain.task.task import Shell
-from timeball.operation.events.collector import Lookups
+from timeball.operation.events.collector import MissingFacts
 from timeball.operation.events.filters import EventFilter
 from timeball.operation.events.hub import EventHub
 from timeball.operation.events.listener import EventListener
@@ -85,7 +85,7 @@ class Server:
         if (message := self.hub.message(self.now)) is not None:
             self.sent.append(message)
 
-    def take(self, time: Micros = TIME) -> Lookups:
+    def take(self, time: Micros = TIME) -> MissingFacts:
         return at_once(self.hub.take(time))
 
     def publish(self) -> None:

@@ -12,7 +12,7 @@ from timeball.domain.run.ledger import Origin, Verdict
 from timeball.domain.run.run import Run
 from timeball.domain.run.status import Status
 from timeball.operation.events import collector, job_facts
-from timeball.operation.events.collector import Lookups
+from timeball.operation.events.collector import MissingFacts
 from timeball.ports.store.changes import JobSeen
 from timeball.ports.store.jobs import JobStatus
 
@@ -81,8 +81,8 @@ def test_a_run_without_a_known_job_is_looked_up_once_and_keeps_its_place() -> No
     known, old = job(1), job(2, tags=("x",), repeats=True)
     hub = server.hub
     hub.collect(batch(change(7, Status.RUNNING, tenant="", job_id="", progress=(0.5, "half")), created(known)))
-    assert server.take() == Lookups(["r_7"], [])
-    assert hub.runs_found({"r_7": run(7, old)}) == Lookups([], ["j_2"])
+    assert server.take() == MissingFacts(["r_7"], [])
+    assert hub.runs_found({"r_7": run(7, old)}) == MissingFacts([], ["j_2"])
     hub.jobs_found(["j_2"], {"j_2": JobStatus(old, "scheduled", None)})
     server.publish()
     progress, new = read(listener)
@@ -98,7 +98,7 @@ def test_a_run_without_a_known_job_is_looked_up_once_and_keeps_its_place() -> No
         "note": "half",
     }
     hub.collect(batch(change(7, Status.SUCCEEDED, tenant="", job_id="j_2")))
-    assert server.take() == Lookups([], [])
+    assert server.take() == MissingFacts([], [])
 
 
 def test_the_tenant_of_a_run_is_never_what_a_worker_says() -> None:
@@ -113,7 +113,7 @@ def test_the_tenant_of_a_run_is_never_what_a_worker_says() -> None:
     assert (event["data"]["runId"], event["data"]["jobId"]) == ("r_1", "j_1")
     assert read(theirs) == []
     server.hub.collect(batch(change(3, Status.SUCCEEDED, tenant="", job_id="j_2")))
-    assert server.take() == Lookups(["r_3"], [])
+    assert server.take() == MissingFacts(["r_3"], [])
 
 
 def test_a_run_that_is_not_found_is_dropped_and_a_job_is_not_looked_up_twice() -> None:
@@ -121,14 +121,14 @@ def test_a_run_that_is_not_found_is_dropped_and_a_job_is_not_looked_up_twice() -
     listener = server.listen()
     hub = server.hub
     hub.collect(batch(change(1, Status.SUCCEEDED, tenant=""), change(2, Status.QUEUED)))
-    assert server.take() == Lookups(["r_1"], ["j_2"])
-    assert hub.runs_found({}) == Lookups([], ["j_2"])
+    assert server.take() == MissingFacts(["r_1"], ["j_2"])
+    assert hub.runs_found({}) == MissingFacts([], ["j_2"])
     hub.jobs_found(["j_2"], {})
     server.publish()
     (event,) = read(listener)
     assert event["data"]["runId"] == "r_2"
     hub.collect(batch(change(2, Status.SKIPPED)))
-    assert server.take() == Lookups([], [])
+    assert server.take() == MissingFacts([], [])
 
 
 def test_lookups_are_bounded_and_what_they_leave_out_is_a_reset(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,7 +158,7 @@ def test_jobs_that_the_planner_read_are_known() -> None:
     listener = server.listen(tag="x")
     planned = job(1, tags=("x",), repeats=True)
     server.hub.collect(batch(JobSeen(planned), change(1, Status.SCHEDULED)))
-    assert server.take() == Lookups([], [])
+    assert server.take() == MissingFacts([], [])
     server.publish()
     (event,) = read(listener)
     assert (event["type"], event["data"]["status"]) == ("timeball.run.queued", "scheduled")

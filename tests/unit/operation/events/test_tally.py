@@ -5,7 +5,7 @@ import pytest
 from tests.unit.operation.events.changes import Server, change, created, job, last_id, read, types
 from timeball.domain.run.status import Status
 from timeball.operation.events import collector
-from timeball.operation.events.collector import MAX_DETAILED, Lookups
+from timeball.operation.events.collector import MAX_DETAILED, MissingFacts
 from timeball.operation.events.summary import RunsSummary
 from timeball.ports.store.changes import ChangeBatch, JobColumns, RunChange, RunColumns
 
@@ -119,7 +119,7 @@ def test_successes_of_unknown_runs_are_looked_up(monkeypatch: pytest.MonkeyPatch
     known = [change(number, Status.RUNNING) for number in range(MANY)]
     ends = [change(number, Status.SUCCEEDED, tenant="") for number in range(MANY + 3)]
     server.hub.collect([in_columns(*known), in_columns(*ends)])
-    assert server.take() == Lookups([f"r_{number}" for number in range(MANY, MANY + 3)], [])
+    assert server.take() == MissingFacts([f"r_{number}" for number in range(MANY, MANY + 3)], [])
     server.publish()
     (event,) = read(listener)
     assert event["data"]["statuses"] == {"running": MANY, "succeeded": MANY}
@@ -132,7 +132,7 @@ def test_what_was_only_counted_is_completed_later() -> None:
     happen(server, many(Status.RUNNING))
     read(listener)
     server.hub.collect([in_columns(change(1, Status.SUCCEEDED, tenant="", job_id="j_1"))])
-    assert server.take() == Lookups([], ["j_1"])
+    assert server.take() == MissingFacts([], ["j_1"])
     server.publish()
     (event,) = read(listener)
     assert event["data"] == {"runId": "r_1", "jobId": "j_1", "status": "succeeded"}
