@@ -993,7 +993,7 @@ export interface paths {
         };
         /**
          * Show the store's time
-         * @description For an embedded store also whether planning is held, because the wall clock stepped ahead.
+         * @description An embedded store also reports whether planning is held because the wall clock stepped ahead.
          */
         get: operations["getClock"];
         put?: never;
@@ -3078,7 +3078,7 @@ export interface components {
         };
         /**
          * PresentView
-         * @description What is there now. No count exceeds 100,000.
+         * @description What is there now. No count exceeds 50,000.
          */
         PresentView: {
             scheduled: number;
@@ -3157,7 +3157,7 @@ export interface components {
         };
         /**
          * LaneVerdict
-         * @description How a run is shown: what became of its fire, or of itself.
+         * @description How the timeline shows a run: by the verdict on its fire, or by its status if it failed or is alive.
          * @enum {unknown}
          */
         LaneVerdict: "cancelled" | "failed" | "late" | "missed" | "on_time" | "running" | "skipped" | "waiting";

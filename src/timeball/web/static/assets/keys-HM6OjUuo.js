@@ -1,1 +1,0 @@
-import{g as e}from"./index-DTVZsweF.js";import{t}from"./placeholder-FmdtECvF.js";var n=e();function r(){return(0,n.jsx)(t,{title:`Keys`,icon:`keys`})}export{r as Page};

@@ -1,1 +1,0 @@
-import{g as e,n as t,o as n}from"./index-DTVZsweF.js";var r=e();function i({title:e,icon:i}){return(0,r.jsxs)(r.Fragment,{children:[(0,r.jsx)(t,{title:e,name:e}),(0,r.jsx)(n,{icon:i,title:`This page is not here yet`,children:`The command line shows the same.`})]})}export{i as t};
