@@ -228,6 +228,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/jobs/{jobId}/versions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the definitions of a job, newest first
+         * @description The current one, and at most 50 former ones. Each update that changes something keeps the definition before it, as long as runs of the job are kept. A pause or a resume makes a version number, but no other definition.
+         */
+        get: operations["getJobsJobIdVersions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/jobs/{jobId}/backfill": {
         parameters: {
             query?: never;
@@ -984,6 +1004,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Stream events
+         * @description Server-Sent Events: changes of runs, jobs and workers as they happen, each as a CloudEvent. The stream is a hint to read again, not a log. `id` is the event id; a client that connects again within a minute and sends it as `Last-Event-ID` gets the events in between. `event: reset` says that events were lost: read what you show again. A comment is sent every 15 seconds. More than 100 changes within 250 ms are sent as one `timeball.runs.changed`. The stream ends when its key is revoked, and when the client reads too slowly.
+         */
+        get: operations["getEvents"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/clock": {
         parameters: {
             query?: never;
@@ -1018,6 +1058,26 @@ export interface paths {
          * @description Ends a hold of planning: the store takes the time of the wall clock, and leases and timers move with it. Without a hold it changes nothing.
          */
         post: operations["postClockAccept"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/me": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show the credential of the request
+         * @description Its key, tenant and permissions, and the version, store and time of the server.
+         */
+        get: operations["getMe"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -2216,6 +2276,59 @@ export interface components {
             lateness: components["schemas"]["LatenessView"] | null;
             attempts: number;
         };
+        /** VersionList */
+        VersionList: {
+            items: components["schemas"]["VersionView"][];
+            nextCursor: string | null;
+        };
+        /** VersionView */
+        VersionView: {
+            version: number;
+            at: string;
+            by: string | null;
+            job: components["schemas"]["SpecView"];
+        };
+        /**
+         * SpecView
+         * @description The spec of a job: the fields that the user gave, with defaults for the others.
+         */
+        SpecView: {
+            name: string;
+            description: string;
+            task?: components["schemas"]["Http"] | components["schemas"]["Shell"] | components["schemas"]["Script"] | components["schemas"]["Python"] | components["schemas"]["Workflow"];
+            taskId?: string;
+            parameters: Record<string, unknown>;
+            schedule: components["schemas"]["ScheduleView"];
+            retry: components["schemas"]["RetryView"];
+            priority: string | number;
+            timeout: string | number | null;
+            grace: string | number;
+            overlap: string;
+            catchUp: string;
+            catchUpWindow: string | number;
+            startAt?: string;
+            endAt?: string;
+            maxRuns?: number;
+            jitter?: string | number;
+            startDeadline?: string | number;
+            orderingKey?: string;
+            onFailure?: string;
+            concurrency?: components["schemas"]["Concurrency"];
+            rateLimit?: components["schemas"]["RateLimit"];
+            resources?: components["schemas"]["Resources"];
+            runsOn?: string[];
+            calendars?: string[];
+            excluded?: string;
+            delivery: string;
+            preemptible?: boolean;
+            resultLocation?: string;
+            tags: string[];
+            userId: string;
+            scheduleType: string;
+            scheduleTime: string | null;
+            cronExpression: string | null;
+            maxRetries: number;
+        };
         /**
          * BackfillBody
          * @description The range of past fires to run: from `from` on, and before `to`.
@@ -2597,47 +2710,6 @@ export interface components {
             runId: string;
             edited: boolean;
             spec: components["schemas"]["SpecView"];
-        };
-        /**
-         * SpecView
-         * @description The spec of a job: the fields that the user gave, with defaults for the others.
-         */
-        SpecView: {
-            name: string;
-            description: string;
-            task?: components["schemas"]["Http"] | components["schemas"]["Shell"] | components["schemas"]["Script"] | components["schemas"]["Python"] | components["schemas"]["Workflow"];
-            taskId?: string;
-            parameters: Record<string, unknown>;
-            schedule: components["schemas"]["ScheduleView"];
-            retry: components["schemas"]["RetryView"];
-            priority: string | number;
-            timeout: string | number | null;
-            grace: string | number;
-            overlap: string;
-            catchUp: string;
-            catchUpWindow: string | number;
-            startAt?: string;
-            endAt?: string;
-            maxRuns?: number;
-            jitter?: string | number;
-            startDeadline?: string | number;
-            orderingKey?: string;
-            onFailure?: string;
-            concurrency?: components["schemas"]["Concurrency"];
-            rateLimit?: components["schemas"]["RateLimit"];
-            resources?: components["schemas"]["Resources"];
-            runsOn?: string[];
-            calendars?: string[];
-            excluded?: string;
-            delivery: string;
-            preemptible?: boolean;
-            resultLocation?: string;
-            tags: string[];
-            userId: string;
-            scheduleType: string;
-            scheduleTime: string | null;
-            cronExpression: string | null;
-            maxRetries: number;
         };
         /**
          * JobWhy
@@ -3212,6 +3284,110 @@ export interface components {
             /** @enum {unknown} */
             status: "draining";
         };
+        /** RunEvent */
+        RunEvent: {
+            /** @default 1.0 */
+            specversion?: string;
+            id: string;
+            /** @default /v1 */
+            source?: string;
+            type: components["schemas"]["EventType"];
+            subject: string | null;
+            time: string;
+            data: components["schemas"]["RunEventData"];
+        };
+        /**
+         * EventType
+         * @enum {unknown}
+         */
+        EventType: "timeball.job.cancelled" | "timeball.job.completed" | "timeball.job.created" | "timeball.job.paused" | "timeball.job.resumed" | "timeball.job.updated" | "timeball.run.cancelled" | "timeball.run.dead" | "timeball.run.failed" | "timeball.run.progress" | "timeball.run.queued" | "timeball.run.retrying" | "timeball.run.skipped" | "timeball.run.started" | "timeball.run.succeeded" | "timeball.runs.changed" | "timeball.worker.draining" | "timeball.worker.left" | "timeball.worker.lost" | "timeball.worker.registered";
+        /**
+         * RunEventData
+         * @description A change of a run. A field is absent if the server does not know it without reading the store.
+         */
+        RunEventData: {
+            runId: string;
+            jobId: string;
+            jobName?: string;
+            status: string;
+            attempt?: number;
+            fireTime?: string;
+            tags?: string[];
+            kind?: string;
+            workerId?: string;
+            lateMs?: number;
+            progress?: number;
+            note?: string;
+        };
+        /** JobEvent */
+        JobEvent: {
+            /** @default 1.0 */
+            specversion?: string;
+            id: string;
+            /** @default /v1 */
+            source?: string;
+            type: components["schemas"]["EventType"];
+            subject: string | null;
+            time: string;
+            data: components["schemas"]["JobEventData"];
+        };
+        /** JobEventData */
+        JobEventData: {
+            jobId: string;
+            name?: string;
+        };
+        /** WorkerEvent */
+        WorkerEvent: {
+            /** @default 1.0 */
+            specversion?: string;
+            id: string;
+            /** @default /v1 */
+            source?: string;
+            type: components["schemas"]["EventType"];
+            subject: string | null;
+            time: string;
+            data: components["schemas"]["WorkerEventData"];
+        };
+        /** WorkerEventData */
+        WorkerEventData: {
+            workerId: string;
+            name?: string;
+        };
+        /** RunsChangedEvent */
+        RunsChangedEvent: {
+            /** @default 1.0 */
+            specversion?: string;
+            id: string;
+            /** @default /v1 */
+            source?: string;
+            type: components["schemas"]["EventType"];
+            subject: string | null;
+            time: string;
+            data: components["schemas"]["RunsChangedData"];
+        };
+        /**
+         * RunsChangedData
+         * @description A summary of changes: how many runs reached which status, in all and by job and tag.
+         */
+        RunsChangedData: {
+            count: number;
+            statuses: {
+                [key: string]: number;
+            };
+            jobs: {
+                [key: string]: {
+                    [key: string]: number;
+                };
+            };
+            jobsTruncated: boolean;
+            runs: string[];
+            tags: {
+                [key: string]: number;
+            };
+            jobEvents: {
+                [key: string]: number;
+            };
+        };
         /** ClockView */
         ClockView: {
             storeTime: string;
@@ -3220,6 +3396,33 @@ export interface components {
             planningHeldSince: string | null;
             acceptedInSeconds: number | null;
             why: string;
+        };
+        /** CredentialView */
+        CredentialView: {
+            keyId: string;
+            name: string;
+            /** @enum {unknown} */
+            role: "admin" | "worker";
+            tenant: string;
+            permissions: string[];
+            /** @enum {unknown} */
+            via: "key" | "session";
+            session: components["schemas"]["SessionView"] | null;
+            server: components["schemas"]["ServerView"];
+        };
+        /** SessionView */
+        SessionView: {
+            id: string;
+            createdAt: string;
+            expiresAt: string;
+        };
+        /** ServerView */
+        ServerView: {
+            version: string;
+            /** @enum {unknown} */
+            store: "postgresql" | "sqlite";
+            now: string;
+            publicUrl: string | null;
         };
         /** NewKey */
         NewKey: {
@@ -3262,31 +3465,6 @@ export interface components {
             token?: string | null;
             /** @default null */
             apiKey?: string | null;
-        };
-        /** CredentialView */
-        CredentialView: {
-            keyId: string;
-            name: string;
-            /** @enum {unknown} */
-            role: "admin" | "worker";
-            tenant: string;
-            permissions: string[];
-            /** @enum {unknown} */
-            via: "key" | "session";
-            session: components["schemas"]["SessionView"] | null;
-            server: components["schemas"]["ServerView"];
-        };
-        /** SessionView */
-        SessionView: {
-            id: string;
-            createdAt: string;
-            expiresAt: string;
-        };
-        /** ServerView */
-        ServerView: {
-            version: string;
-            now: string;
-            publicUrl: string | null;
         };
         /** SessionList */
         SessionList: {
@@ -4226,6 +4404,39 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["LedgerAnswer"];
+                };
+            };
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            422: components["responses"]["Problem422"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+        };
+    };
+    getJobsJobIdVersions: {
+        parameters: {
+            query?: {
+                /** @description `nextCursor` of the previous page. */
+                cursor?: string;
+                /** @description Maximum number of items. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                jobId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["VersionList"];
                 };
             };
             401: components["responses"]["Problem401"];
@@ -5748,6 +5959,46 @@ export interface operations {
             503: components["responses"]["Problem503"];
         };
     };
+    getEvents: {
+        parameters: {
+            query?: {
+                jobId?: string;
+                runId?: string;
+                tag?: string;
+                /** @description One or several statuses of runs, separated by commas. */
+                status?: string;
+                /** @description The kind of the task. */
+                kind?: string;
+                /** @description For clients that cannot send `Last-Event-ID`. */
+                lastEventId?: string;
+            };
+            header?: {
+                /** @description The id of the last event that the client received. */
+                "Last-Event-ID"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunEvent"] | components["schemas"]["JobEvent"] | components["schemas"]["WorkerEvent"] | components["schemas"]["RunsChangedEvent"];
+                    "text/event-stream": string;
+                };
+            };
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+        };
+    };
     getClock: {
         parameters: {
             query?: never;
@@ -5793,6 +6044,30 @@ export interface operations {
             401: components["responses"]["Problem401"];
             403: components["responses"]["Problem403"];
             409: components["responses"]["Problem409"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+        };
+    };
+    getMe: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CredentialView"];
+                };
+            };
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };

@@ -1,1 +1,0 @@
-import{Dt as e}from"./app-C3hUpzkW.js";import{t}from"./placeholder-BVldbNAm.js";var n=e();function r(){return(0,n.jsx)(t,{title:`Workers`,icon:`workers`})}export{r as Page};
