@@ -34,6 +34,8 @@ type TaskNode = Node<TaskData, 'task'>
 const NODE_TYPES = { task: TaskBox }
 const MAX_HEIGHT = 560
 const MIN_HEIGHT = 180
+/** Space below the boxes, so that the buttons cover none. */
+const CONTROLS_HEIGHT = 28
 
 /** The tasks of a workflow as boxes with arrows, coloured by state. Loaded when a page shows it. */
 export function WorkflowGraph({
@@ -110,7 +112,7 @@ function Picture({
     <section
       ref={box}
       aria-label="Graph of the tasks"
-      style={{ height: Math.max(MIN_HEIGHT, picture.height) }}
+      style={{ height: Math.max(MIN_HEIGHT, picture.height + CONTROLS_HEIGHT) }}
       className={cx('workflow-graph relative', className)}
     >
       <ReactFlow

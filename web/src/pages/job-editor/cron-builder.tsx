@@ -41,7 +41,7 @@ export function CronBuilder({ editor }: { editor: Editor }) {
   const mode = byFields || simple === null ? 'fields' : 'shape'
   const set = (next: Simple) => editor.set(AT, simpleExpression(next))
   return (
-    <div className="grid gap-3 rounded-md border bg-sunken p-3">
+    <div className="grid grid-cols-1 gap-3 rounded-md border bg-sunken p-3">
       <div className="flex flex-wrap items-center gap-x-3 gap-y-2">
         <Segments
           label="Cron builder"
@@ -132,7 +132,7 @@ function ShapeForm({ simple, onChange }: { simple: Simple; onChange: (next: Simp
 
 function Days({ simple, onChange }: { simple: Extract<Simple, { kind: 'weekly' }>; onChange: (next: Simple) => void }) {
   return (
-    <fieldset className="grid gap-1">
+    <fieldset className="grid grid-cols-1 gap-1">
       <legend className="mb-1 font-medium text-ink-2 text-xs">Days</legend>
       <div className="flex gap-1">
         {WEEK.map(day => {
@@ -199,7 +199,7 @@ const FIELD_NAMES: readonly { name: Exclude<FieldName, 'second'>; label: string 
 function FieldsForm({ fields, onChange }: { fields: Fields | null; onChange: (fields: Fields) => void }) {
   const shown: Fields = fields ?? { second: null, minute: '0', hour: '*', day: '*', month: '*', weekday: '*' }
   return (
-    <div className="grid gap-2">
+    <div className="grid grid-cols-1 gap-2">
       <div className="grid grid-cols-3 gap-2 sm:grid-cols-6">
         {shown.second !== null && (
           <Field label="Second" hint={FIELD_HINTS.second}>

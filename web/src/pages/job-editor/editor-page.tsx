@@ -204,7 +204,7 @@ function Form({ editor, isSaved }: { editor: Editor; isSaved: boolean }) {
       </div>
       <div className="grid min-w-0 gap-4">
         <Section title="When">
-          <div className="grid gap-5 p-4">
+          <div className="grid grid-cols-1 gap-5 p-4">
             <ScheduleForm editor={editor} />
             <SchedulePreview editor={editor} />
             <LoadPreview editor={editor} saved={isSaved} />

@@ -19,7 +19,7 @@ export function RetryForm({ editor }: { editor: Editor }) {
   const isList = Array.isArray(backoff)
   const chosen = isList ? 'list' : (BACKOFFS.find(item => item.value === backoff)?.value ?? 'exponential')
   return (
-    <div className="grid gap-4">
+    <div className="grid grid-cols-1 gap-4">
       <div className="flex flex-wrap items-start gap-4">
         <NumberValue editor={editor} at="/retry/maxRetries" label="Retries" placeholder="3" className="w-20" />
         <Field label="Delay" error={isList ? undefined : editor.error('/retry/backoff')}>

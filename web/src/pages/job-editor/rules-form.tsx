@@ -42,7 +42,7 @@ export function RulesForm({ editor }: { editor: Editor }) {
   const hasKey = editor.value('/orderingKey') !== undefined
   const hasCalendars = editor.value('/calendars') !== undefined
   return (
-    <div className="grid gap-6">
+    <div className="grid grid-cols-1 gap-6">
       <Group title="Overlap and outages">
         <ChoiceValue
           editor={editor}

@@ -51,7 +51,7 @@ export function ScheduleForm({ editor }: { editor: Editor }) {
       editor.set('/schedule', emptySchedule(next, editor.string('/schedule/timezone') || zoneName('local')))
   }
   return (
-    <div className="grid gap-4">
+    <div className="grid grid-cols-1 gap-4">
       <div className="overflow-x-auto">
         <Segments label="Type of schedule" value={type} onChange={choose} options={TYPES} />
       </div>
@@ -173,7 +173,7 @@ function DateForm({ editor }: { editor: Editor }) {
       new Date(Math.round((Date.now() + ms) / 1000) * 1000).toISOString().replace('.000', ''),
     )
   return (
-    <div className="grid gap-2">
+    <div className="grid grid-cols-1 gap-2">
       <TextValue
         editor={editor}
         at="/schedule/expression"

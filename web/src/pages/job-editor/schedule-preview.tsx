@@ -75,7 +75,7 @@ export function SchedulePreview({ editor }: { editor: Editor }) {
   }
   const answer = preview.data
   return (
-    <div className={cx('grid gap-3', preview.isPlaceholderData && 'opacity-60')}>
+    <div className={cx('grid grid-cols-1 gap-3', preview.isPlaceholderData && 'opacity-60')}>
       <div role="status" className="min-h-6 font-medium">
         {answer === undefined ? <Skeleton className="h-5 w-64" /> : answer.description}
       </div>

@@ -48,7 +48,7 @@ export function TaskForm({ editor, fixedKind }: { editor: Editor; fixedKind: boo
   // A job stays a job, and a workflow a workflow: the API has no way from one to the other.
   const offered = fixedKind ? KINDS.filter(item => (item.value === 'workflow') === (kind === 'workflow')) : KINDS
   return (
-    <div className="grid gap-4">
+    <div className="grid grid-cols-1 gap-4">
       <div className="overflow-x-auto">
         <Segments label="Kind of task" value={kind} onChange={choose} options={offered} />
       </div>
@@ -216,8 +216,8 @@ function WorkflowForm({ editor }: { editor: Editor }) {
   const tasks = editor.value('/task/tasks')
   const list = Array.isArray(tasks) ? tasks : []
   return (
-    <div className="grid gap-2">
-      <ol className="grid gap-1">
+    <div className="grid grid-cols-1 gap-2">
+      <ol className="grid grid-cols-1 gap-1">
         {list.map((task: unknown, index) => {
           const needs = valueAt(task, '/needs')
           const error = editor.error(`/task/tasks/${index}`) ?? editor.error(`/tasks/${index}`)

@@ -96,7 +96,11 @@ export function Gantt({
                     style={labelPlace(bar.left, bar.width)}
                     className={cx(
                       'absolute top-1/2 -translate-y-1/2 whitespace-nowrap px-1.5 text-2xs',
-                      bar.left === null ? 'text-ink-3' : 'text-ink-2',
+                      bar.left === null
+                        ? 'text-ink-3'
+                        : isInside(bar.left, bar.width)
+                          ? 'font-medium text-surface'
+                          : 'text-ink-2',
                     )}
                   >
                     {bar.ms === null ? look.label : duration(bar.ms)}
@@ -121,12 +125,16 @@ export function Gantt({
   )
 }
 
+function isInside(left: number, width: number): boolean {
+  return left + width >= 84 && left <= 16
+}
+
 /** Beside the bar where there is space: at its right, or at its left for a bar that reaches the end. */
 function labelPlace(left: number | null, width: number): { left?: string; right?: string } {
   if (left === null) return { left: '0%' }
   const end = left + width
   if (end < 84) return { left: `${end}%` }
-  return left > 16 ? { right: `${100 - left}%` } : { right: '0%' }
+  return isInside(left, width) ? { right: '0%' } : { right: `${100 - left}%` }
 }
 
 function rowsOf(run: WorkflowRun, chosen: string | undefined): Row[] {

@@ -48,7 +48,9 @@ export function TaskPanel({
             <Duration from={task.startTime} to={task.endTime} empty="" />
           </span>
         </div>
-        {task.reason !== '' && <p className="bidi-plain text-ink-2 [overflow-wrap:anywhere]">{task.reason}</p>}
+        {task.reason !== '' && !(taskFailed(task.status) && task.runId !== null) && (
+          <p className="bidi-plain text-ink-2 [overflow-wrap:anywhere]">{task.reason}</p>
+        )}
         <dl className="grid grid-cols-[5.5rem_minmax(0,1fr)] gap-y-1 text-ink-2">
           <dt className="text-ink-3">Started</dt>
           <dd>
