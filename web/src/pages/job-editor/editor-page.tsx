@@ -19,7 +19,7 @@ import { type Editor, useEditor } from './editor'
 import { LongText, TextValue, WordsValue } from './fields'
 import { JsonPane } from './json-pane'
 import { changeOf, documentOf, isWorkflow, type JobDocument, ordered, same, valueAt } from './model/document'
-import { unclaimed } from './model/pointers'
+import { type PointedError, unclaimed } from './model/pointers'
 import { RetryForm } from './retry-form'
 import { RulesForm } from './rules-form'
 import { ScheduleForm } from './schedule-form'
@@ -143,16 +143,7 @@ export function EditorPage({ initial, saved, clonedFrom }: { initial: JobDocumen
             }}
           />
         )}
-        {save.error && !movedOn && <ErrorNotice error={save.error} title="It is not saved" />}
-        {others.length > 0 && save.error === null && (
-          <ul className="panel grid gap-1 bg-bad-soft px-4 py-2 text-sm">
-            {others.map(item => (
-              <li key={item.pointer}>
-                <code className="font-mono text-xs">{item.pointer}</code> {item.detail}
-              </li>
-            ))}
-          </ul>
-        )}
+        {save.error !== null && !movedOn && <NotSaved error={save.error} errors={editor.errors} others={others} />}
         <TestPanel start={test} onClose={() => test.reset()} />
         <div className="grid min-w-0 items-start gap-4 xl:grid-cols-[minmax(0,1fr)_minmax(24rem,34rem)] 3xl:grid-cols-[minmax(0,1fr)_minmax(0,48rem)]">
           <div className={cx('min-w-0 gap-4 xl:grid', view === 'form' ? 'grid' : 'hidden')}>
@@ -277,11 +268,46 @@ function useSave({
       if (error.status === 412 && saved !== undefined)
         void client.invalidateQueries({ queryKey: keys.job(saved.jobId) })
       // The field that is wrong comes into view.
-      requestAnimationFrame(() =>
-        document.querySelector('[aria-invalid="true"]')?.scrollIntoView({ block: 'center', behavior: 'smooth' }),
-      )
+      requestAnimationFrame(showFirstWrongField)
     },
   })
+}
+
+/** Scrolls the page alone: `scrollIntoView` would move the frame around it as well. */
+function showFirstWrongField(): void {
+  const field = document.querySelector('[aria-invalid="true"]')
+  const page = field?.closest('main')
+  if (field == null || page == null) return
+  const offset = field.getBoundingClientRect().top - page.getBoundingClientRect().top
+  page.scrollTo({ top: page.scrollTop + offset - page.clientHeight / 3, behavior: 'smooth' })
+}
+
+/** What is wrong with single values stands at their fields; here is the rest. */
+function NotSaved({
+  error,
+  errors,
+  others,
+}: {
+  error: unknown
+  errors: readonly PointedError[]
+  others: readonly PointedError[]
+}) {
+  const pointed = error instanceof ApiError && (error.problem.errors ?? []).length > 0
+  if (!pointed) return <ErrorNotice error={error} title="It is not saved" />
+  if (errors.length === 0) return null
+  return (
+    <div role="alert" className="grid gap-1 rounded-lg border bg-bad-soft px-4 py-2 text-sm">
+      <p>
+        <strong className="font-medium">It is not saved.</strong> Correct the marked{' '}
+        {errors.length === 1 ? 'value' : 'values'}, and save again.
+      </p>
+      {others.map(item => (
+        <p key={item.pointer} className="[overflow-wrap:anywhere]">
+          <code className="font-mono text-xs">{item.pointer}</code> {item.detail}
+        </p>
+      ))}
+    </div>
+  )
 }
 
 function Conflict({ current, onTake, onKeep }: { current: Job; onTake: () => void; onKeep: () => void }) {

@@ -106,7 +106,7 @@ const PARAMETER_HINTS: Record<Exclude<Kind, 'workflow'>, string> = {
 function HttpForm({ editor }: { editor: Editor }) {
   return (
     <>
-      <div className="grid grid-cols-[7rem_minmax(0,1fr)] gap-2">
+      <div className="grid grid-cols-[7rem_minmax(0,1fr)] items-start gap-2">
         <ChoiceValue editor={editor} at="/task/method" label="Method" options={METHODS} fallback="POST" />
         <TextValue
           editor={editor}
