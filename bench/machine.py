@@ -22,9 +22,9 @@ def facts() -> dict[str, str]:
         "system": f"{platform.system()} {platform.release()}",
         "Python": platform.python_version() + (", the system's" if _is_the_systems() else ""),
         "SQLite": f"{sqlite3.sqlite_version}, WAL, synchronous FULL",
-        "PostgreSQL": f"{find_binaries().version}, fsync and synchronous_commit on, else as it comes",
+        "PostgreSQL": f"{find_binaries().version}, fsync and synchronous_commit on, other settings at their defaults",
         "Timeball": _commit(),
-        "beside it": "load generator and database are on the same machine",
+        "on the same machine": "load generator and database",
     }
 
 

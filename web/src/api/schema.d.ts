@@ -1677,7 +1677,7 @@ export interface components {
         };
         /**
          * Date
-         * @description Fires once, at a time with an offset. A time in the past fires immediately.
+         * @description Fires once, at a time with a UTC offset (RFC 3339). A time in the past fires immediately.
          */
         Date: {
             /** @enum {unknown} */

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from timeball.client.models.jobs import JobVersion
 
 _READ_ONLY = ("scheduleType", "scheduleTime", "cronExpression", "maxRetries")
-"""Fields that repeat others."""
+"""Fields of the API's answer that repeat parts of `schedule` and `retry`. Versions are compared without them."""
 
 
 @click.command()

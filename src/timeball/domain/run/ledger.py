@@ -17,7 +17,7 @@ FORGONE: Final = "the job was paused, and its schedule was changed before it was
 
 
 class Origin(StrEnum):
-    """The reason why a run exists. Only the first two are fires of the schedule."""
+    """The reason why a run exists. Only runs with `SCHEDULE` or `CATCH_UP` are fires of the job's schedule."""
 
     SCHEDULE = "schedule"
     CATCH_UP = "catch_up"

@@ -101,8 +101,10 @@ class Failure(Struct, frozen=True, rename="camel", omit_defaults=True):
     """The reason why an attempt failed: `message` for people, the other fields for the retry policy."""
 
     kind: str
-    """`exit`, `http`, `exception`, `timeout`, `lost` (the worker died or left), `worker` (the worker could not start
-    the attempt), or `invalid` (no worker may execute the task as it is written, so that the run fails without retry).
+    """`exit`, `http`, `exception`, `timeout`, `lost` (the worker died, left or did not report the end), `worker` (the
+    worker could not execute the attempt, or its outcome could not be reported or stored), `invalid` (no worker may
+    execute the task as it is written, so that the run fails without retry), or `tasks` (tasks of a workflow run
+    failed).
     """
     message: str
     exit_code: int | None = None

@@ -38,7 +38,7 @@ class Immediate(_Schedule, frozen=True, tag="immediate"):
 
 
 class Date(_Schedule, frozen=True, tag="date"):
-    """Fires once, at a time with an offset. A time in the past fires immediately."""
+    """Fires once, at a time with a UTC offset (RFC 3339). A time in the past fires immediately."""
 
     expression: Annotated[str, Meta(max_length=64)]
 

@@ -1,7 +1,7 @@
 """Confines a process before it becomes a job: removes its access to Timeball's files and processes, and changes its
 user.
 
-Only the standard library is imported here, because the guard process uses this module.
+No third-party package is imported here, because the guard process uses this module.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Turns a process that the guard forked into a job. It does little, because every memory page that is changed here is
 copied first.
 
-Only the standard library is imported here, because the guard process uses this module.
+No third-party package is imported here, because the guard process uses this module.
 """
 
 from __future__ import annotations

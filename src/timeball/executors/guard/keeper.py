@@ -4,7 +4,7 @@ Both are subreapers: a process that detaches itself from its job stays a descend
 its session and environment or kills its guard. If the keeper is killed instead, the guard notices it, kills all
 processes and exits.
 
-Only the standard library is imported here, because the guard process uses this module.
+No third-party package is imported here, because the guard process uses this module.
 """
 
 from __future__ import annotations

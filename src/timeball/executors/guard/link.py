@@ -1,6 +1,6 @@
 """The guard's end of its socket to the worker. Messages are JSON, each after its length in four bytes.
 
-Only the standard library is imported here, because the guard process uses this module.
+No third-party package is imported here, because the guard process uses this module.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Functions of the guard that list, find and kill processes.
 
-Only the standard library is imported here, because the guard process uses this module.
+No third-party package is imported here, because the guard process uses this module.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ themselves.
 Version 2 has one hierarchy of groups; version 1 has one for each controller, of which `pids` and `memory` are used
 here. Many systems have both.
 
-Only the standard library is imported here, because the guard process uses this module.
+No third-party package is imported here, because the guard process uses this module.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ rename entries directly in a carved folder; existing entries and everything belo
 
 `/dev` is carved as well: no job gets access to block devices and to the memory of the machine.
 
-Only the standard library is imported here, because the guard process uses this module.
+No third-party package is imported here, because the guard process uses this module.
 """
 
 from __future__ import annotations

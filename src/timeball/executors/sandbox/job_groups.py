@@ -7,7 +7,7 @@
 A job without limits has no extra cost, because it is forked inside of the group. If the system does not allow the
 worker to create groups, or gives it no controllers, jobs run without limits.
 
-Only the standard library is imported here, because the guard process uses this module.
+No third-party package is imported here, because the guard process uses this module.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ everything below it. Handled rights that are not granted are denied. A process i
 access to processes outside of it: neither to their memory and environment, nor to their descriptors, root and working
 folder.
 
-Only the standard library is imported here, because the guard process uses this module.
+No third-party package is imported here, because the guard process uses this module.
 """
 
 from __future__ import annotations

@@ -6,16 +6,17 @@
       └──────┘ ◀─────────────── └─────────┘                └─────────┘
          ▲ ▲    assign, orders:                                 │ answer: deliver, order_cancel, order_pause,
          │ │    the answer is ready                             │ order_drain, mark_uncertain, beat_arrived,
-         │ │                                                    │ poll_arrived (a newer poll), the poll's time,
-         │ └────────────────────────────────────────────────────┘ close, end
+         │ │                                                    │ poll_arrived (a newer poll), close, end,
+         │ └────────────────────────────────────────────────────┘ time limit of the poll. No answer: stop_waiting
          │
          └─ EXPECTED: AWAY, with slots that the last answer left free. For `RETURN_TIME` the server claims for the next
             poll as well; `deliver` keeps such claims until that poll arrives.
 
     IN DOUBT, in each state: the store may have claims for the session that its worker does not know of.
-      ──▶ opened by another server, mark_uncertain, beat_arrived (the store says so), poll_arrived (polls are missing,
-          or the worker does not hold what it was assigned), drop
-      ◀── verified: the poll that finds the session in doubt releases all claims that its worker does not name.
+      ──▶ opened by another server, mark_uncertain, beat_arrived (the store has claims that the worker does not
+          hold), poll_arrived (polls are missing, or the worker does not hold what it was assigned), drop
+      ◀── verified: the poll that finds the session in doubt releases all claims that its worker does not name;
+          beat_arrived (the worker holds all that the store has claimed for it)
 
     DRAINING, in each state, after order_drain: the session offers no slots, so nothing is claimed for it. It is final.
 
@@ -23,11 +24,11 @@ Invariants. Only this module changes the fields that they are about:
 
 1. At most one poll is pending, the newest one. An older poll that arrives later gets an empty answer.
 2. A claim is delivered to the poll it was made for, or to none; `deliver` refuses it after that poll was answered.
-3. A session is in `polling` while it is WAITING, and in `expected` at least while it is EXPECTED.
+3. The server's table `polling` has a session while it is WAITING, its table `expected` at least while it is EXPECTED.
 4. A cancel is sent with one answer, and with a second one if it became a kill; beats repeat it from the store. The
    order to drain is sent with one answer; beats repeat it, too.
 
-A server may lose all of this: the store has each claim, and a session that a server does not know is in doubt.
+A server may lose this state: the store has each claim, and a session that a server does not know is in doubt.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ MAX_SLEW: Final = 100 * MILLISECOND
 """How much the wall clock may gain on the monotonic clock between two readings without counting as a step. A lease ends
 at most this much early because of it."""
 STEP_TO_HOLD: Final = HOUR
-"""A step ahead that is longer than this holds planning."""
+"""If the wall clock steps ahead by more than this, no fires are planned until the step is confirmed or accepted."""
 AGREEMENT_TIME: Final = 60 * SECOND
 """How long the wall clock must agree with the monotonic clock after such a step."""
 MAX_MARK_LEAD: Final = HOUR

@@ -83,8 +83,9 @@ async def keep(tx: Tx, replaced: Sequence[ReplacedSpec]) -> None:
 
 
 async def trim(tx: Tx, jobs: Iterable[Job]) -> None:
-    """Delete the newest spec that is not listed any more of each job that was just updated. A job whose version is not
-    larger than `MAX_VERSIONS` has none. The jobs are locked."""
+    """Delete one former spec of each of these jobs, which were just updated and are locked: the newest one beyond the
+    `MAX_VERSIONS` that are listed. It stays if a run executed it, or if the job has `MAX_RUNS_COMPARED` runs or more.
+    A job whose version is at most `MAX_VERSIONS` has no such spec."""
     for job in jobs:
         if job.version <= MAX_VERSIONS:
             continue

@@ -49,8 +49,10 @@ async def choose(tx: Tx, windows: Sequence[Window], now: Micros, *, keep: bool =
 
 
 async def _others(tx: Tx, window: Window, now: Micros) -> list[tuple[int, int]]:
-    """Return how many other fires are in the window within 24 hours, by the minute in which a slot would be counted. If
-    the window is open now, these are the fires in the rest of it, and in the next window up to 24 hours from now."""
+    """Return how many jobs without a slot have their next fire in the window within the next 24 hours, as pairs of a
+    minute of the day and a number. The minutes are those of the table `slot_loads`: UTC, with the window's time zone at
+    its offset of `window_slots.REFERENCE`. If the window is open now, the rest of it is counted, and the next one up to
+    24 hours from now."""
     earliest, latest = now - window.length * SECOND, now + DAY
     begins = fires(window.at(f"{SLOT}{window.begin}"), earliest, earliest, "")
     found: list[tuple[int, int]] = []

@@ -63,7 +63,7 @@ MAX_LIVE: Final = 500
 MAX_FIRING_NEXT: Final = 300
 """Maximum number of jobs that may get a lane because they fire next."""
 MAX_LOOKED_AT: Final = 10_000
-"""Maximum number of jobs whose names are compared with a text."""
+"""Maximum number of jobs whose names are compared with the text of a search: those that fire next."""
 MAX_WITH_TAG: Final = 1_000
 MAX_EXCEPTIONS: Final = 10_000
 """Maximum number of exceptions of each kind that are counted, in all lanes."""

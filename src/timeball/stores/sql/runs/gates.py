@@ -68,7 +68,7 @@ class IllHosts(Struct, frozen=True):
         return not self.complete or (tenant, host_gate(host)) in self.keys
 
     def may_include(self, host: str) -> bool:
-        """True if the last call of some tenant to this host failed."""
+        """True if the last call of any tenant to this host failed, and for every host if the list is not complete."""
         return not self.complete or any(gate == host_gate(host) for _, gate in self.keys)
 
 
