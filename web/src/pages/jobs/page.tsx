@@ -69,7 +69,7 @@ export function Page() {
             <CopyAs label="Copy this list as a command" commands={() => listCommands(search)} />
             <Menu
               trigger={
-                <Button icon="down" why={denied}>
+                <Button icon="down" why="The API has no actions over a filter of jobs yet.">
                   Act on all
                 </Button>
               }
