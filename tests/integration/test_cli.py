@@ -7,7 +7,9 @@ import re
 import shlex
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from click.testing import CliRunner, Result
 from tests.support.api import ADMIN, WORKER
 from tests.support.both_clients import BOTH, either
 from tests.support.live_server import LiveServer
-from timeball import AsyncClient, Invalid, NotFound, Unauthorized
+from timeball import AsyncClient, Client, Invalid, NotFound, Unauthorized
 from timeball.cli.root import timeball
 from timeball.client.models.job import JobOptions
 
@@ -234,6 +236,21 @@ def test_the_client_from_python(live: LiveServer, kind: str) -> None:
             client.create_job(shell="x", cron="0 0 30 2 *")
     with either(kind, live.url, "wrong") as stranger, pytest.raises(Unauthorized):
         stranger.job(job.job_id)
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_events_reach_the_client(live: LiveServer, kind: str) -> None:
+    tag = f"events of {kind}"
+    with either(kind) as client, Client() as other, ThreadPoolExecutor(1) as pool:
+        me = client.me()
+        assert (me.role, me.tenant, me.server.store) == ("admin", "default", "sqlite")
+        first = pool.submit(next, client.events(tag=tag))
+        while not first.done():
+            other.create_job("seen", shell="echo 1", tags=[tag])
+            time.sleep(0.05)
+        event = first.result()
+    assert event.type.startswith("timeball.")
+    assert "seen" in (event.data.get("name"), event.data.get("jobName"))
 
 
 async def test_tasks_share_a_client() -> None:

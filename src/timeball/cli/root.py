@@ -31,6 +31,7 @@ _COMMANDS = {
     "tasks": "timeball.cli.jobs.tasks:tasks",
     "calendars": "timeball.cli.jobs.calendars:calendars",
     "workers": "timeball.cli.inspect.workers:workers",
+    "events": "timeball.cli.inspect.events:events",
     "keys": "timeball.cli.tools.keys:keys",
     "open": "timeball.cli.tools.open:open_command",
     "sessions": "timeball.cli.tools.sessions:sessions",

@@ -14,6 +14,7 @@ from timeball.client.http_async import AiohttpTransport, AsyncTransport
 from timeball.client.http_sync import AnswerInterrupted, Incoming, Unreachable
 from timeball.client.methods.backfills import AsyncBackfillMethods
 from timeball.client.methods.dead_letters import AsyncDeadLetterMethods
+from timeball.client.methods.events import AsyncEventMethods
 from timeball.client.methods.jobs import AsyncJobMethods
 from timeball.client.methods.output import AsyncOutputMethods
 from timeball.client.methods.registry import AsyncRegistryMethods
@@ -38,6 +39,7 @@ class AsyncClient(
     AsyncRegistryMethods,
     AsyncSignInMethods,
     AsyncWorkerMethods,
+    AsyncEventMethods,
 ):
     """The client for asyncio, with the methods, answers and errors of `Client`. Tasks may share a client.
 

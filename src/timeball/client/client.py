@@ -12,6 +12,7 @@ from timeball.client.exchange import Destination, Sending
 from timeball.client.http_sync import AnswerInterrupted, HttpTransport, Incoming, Transport, Unreachable
 from timeball.client.methods.backfills import BackfillMethods
 from timeball.client.methods.dead_letters import DeadLetterMethods
+from timeball.client.methods.events import EventMethods
 from timeball.client.methods.jobs import JobMethods
 from timeball.client.methods.output import OutputMethods
 from timeball.client.methods.registry import RegistryMethods
@@ -36,6 +37,7 @@ class Client(
     RegistryMethods,
     SignInMethods,
     WorkerMethods,
+    EventMethods,
 ):
     """The client for one or several Timeball servers. Threads may share a client.
 

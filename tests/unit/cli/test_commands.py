@@ -480,6 +480,39 @@ def test_logs_are_followed_for_a_run_or_a_job(server: StubServer, run: Timeball)
     assert server.last.query == {"attempt": "1", "follow": "1"}
 
 
+def test_events_are_printed_as_they_come(server: StubServer, run: Timeball) -> None:
+    """A line each for people, a JSON object each in a pipe, until the key is refused."""
+    one = {"runId": RUN_ID, "jobId": JOB_ID, "jobName": "nightly", "status": "running", "attempt": 2}
+    many = {"count": 3, "statuses": {"queued": 2, "dead": 1}}
+    told = [
+        {"type": "timeball.run.started", "subject": f"runs/{RUN_ID}", "data": one},
+        {"type": "timeball.run.progress", "subject": f"runs/{RUN_ID}", "data": one | {"progress": 0.25, "note": "x"}},
+        {"type": "timeball.runs.changed", "subject": None, "data": many},
+        {"type": "timeball.worker.left", "subject": "workers/w_1", "data": {"workerId": "w_1", "name": "rack 3"}},
+    ]
+    events = [each | {"id": f"e-{at}", "time": "2026-03-01T02:00:00.5Z"} for at, each in enumerate(told)]
+    frames = "".join(f"id: {each['id']}\nevent: {each['type']}\ndata: {json.dumps(each)}\n\n" for each in events)
+    lines = {}
+    for form in ("table", "plain", "json"):
+        server.on("GET", "/v1/events", f"{frames}id: e-9\nevent: reset\ndata: {{}}\n\n".encode())
+        server.problem("GET", "/v1/events", 401, "unauthorized", "this API key is unknown")
+        result = run("events", "--tag", "db", "--status", "dead", "--after", "e-0", "-o", form)
+        assert result.exit_code != 0
+        lines[form] = result.stdout.splitlines()
+        server._answers.clear()
+    assert lines["table"] == [
+        f"02:00:00.500  run.started  nightly  {RUN_ID}  attempt 2",
+        f"02:00:00.500  run.progress  nightly  {RUN_ID}  25%  x",
+        "02:00:00.500  runs.changed  2 queued, 1 dead",
+        "02:00:00.500  worker.left  rack 3  w_1",
+        "events were lost",
+    ]
+    assert lines["plain"] == lines["json"]
+    assert [json.loads(line)["type"] for line in lines["json"]] == [*(each["type"] for each in told), "reset"]
+    assert server.seen[0].query == {"tag": "db", "status": "dead"}
+    assert server.seen[0].headers["Last-Event-ID"] == "e-0"
+
+
 def test_cancel_and_retry(server: StubServer, run: Timeball) -> None:
     asked = {**RUN, "status": "running", "cancelRequestedAt": "2026-03-01T02:00:01Z"}
     server.on("POST", f"/v1/runs/{RUN_ID}/cancel", asked)

@@ -6,12 +6,16 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any
 
 from timeball.client.methods.asking import Asking, AsyncAsking
-from timeball.client.models.registry import Calendar, Key, Task
+from timeball.client.models.registry import Calendar, Credential, Key, Task
 from timeball.client.requests import registry as requests
 
 
 class RegistryMethods(Asking):
     """Methods of `Client` about registered tasks, calendars and API keys."""
+
+    def me(self) -> Credential:
+        """The key, tenant and permissions of this client, and facts about the server."""
+        return self.ask(requests.me())
 
     def tasks(self) -> Iterator[Task]:
         """Yield all registered tasks."""
@@ -44,6 +48,10 @@ class RegistryMethods(Asking):
 
 class AsyncRegistryMethods(AsyncAsking):
     """Methods of `AsyncClient` about registered tasks, calendars and API keys."""
+
+    async def me(self) -> Credential:
+        """The key, tenant and permissions of this client, and facts about the server."""
+        return await self.ask(requests.me())
 
     def tasks(self) -> AsyncIterator[Task]:
         """Yield all registered tasks."""

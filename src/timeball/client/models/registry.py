@@ -49,5 +49,25 @@ class Key(Model, frozen=True):
     revoked_at: datetime | None = None
 
 
+class ServerFacts(Model, frozen=True):
+    version: str = ""
+    store: str = ""
+    """`sqlite` or `postgresql`."""
+    now: datetime | None = None
+    public_url: str | None = None
+
+
+class Credential(Model, frozen=True):
+    """What a client is to its server."""
+
+    key_id: str
+    name: str = ""
+    role: str = ""
+    tenant: str = ""
+    permissions: list[str] = []
+    via: str = "key"
+    server: ServerFacts = ServerFacts()
+
+
 class Keys(Model, frozen=True):
     items: list[Key]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from timeball.client.models.registry import Calendar, Calendars, Key, Keys, Task, Tasks
+from timeball.client.models.registry import Calendar, Calendars, Credential, Key, Keys, Task, Tasks
 from timeball.client.requests.request import ApiRequest, get, post
 
 
@@ -49,6 +49,10 @@ def _of_calendar(name: str) -> str:
 
 def create_key(role: str, name: str) -> ApiRequest[Key]:
     return post("/v1/api-keys", Key, {"role": role, "name": name})
+
+
+def me() -> ApiRequest[Credential]:
+    return get("/v1/me", Credential)
 
 
 def keys() -> ApiRequest[Keys]:
