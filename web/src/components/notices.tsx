@@ -29,11 +29,14 @@ export function ErrorNotice({
   error,
   onRetry,
   title,
+  hint,
   className,
 }: {
   error: unknown
   onRetry?: () => void
   title?: string
+  /** What to do, instead of the general advice. */
+  hint?: string | undefined
   className?: string
 }) {
   const text = error instanceof Error ? error.message : String(error)
@@ -52,7 +55,7 @@ export function ErrorNotice({
             <code className="font-mono text-xs">{item.pointer}</code> {item.detail}
           </p>
         ))}
-        <p className="mt-1 text-ink-2">{advice(error)}</p>
+        <p className="mt-1 text-ink-2">{hint ?? advice(error)}</p>
       </div>
       {onRetry !== undefined && (
         <Button small icon="retry" onClick={onRetry}>

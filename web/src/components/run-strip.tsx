@@ -42,10 +42,10 @@ export function RunStrip({ runs, className }: { runs: readonly RecentRun[]; clas
               style={{ height: mark === 'failed' ? 24 : height, marginBottom: mark === 'failed' ? 0 : 5 }}
               className={cx(
                 'w-full rounded-[1.5px]',
-                mark === 'skipped' || mark === 'missed'
+                mark === 'skipped' || mark === 'missed' || mark === 'waiting'
                   ? 'border border-current bg-transparent'
                   : TONE_FILL[MARKS[mark].tone],
-                mark === 'skipped' && 'text-idle',
+                (mark === 'skipped' || mark === 'waiting') && 'text-idle',
                 mark === 'missed' && 'text-missed',
               )}
             />

@@ -94,7 +94,7 @@ export const WORKER_STATES: Record<WorkerState, StateLook> = {
 }
 
 /** The classes of the now line: one colour per class, by verdict, and by status where the run failed. */
-export type Mark = 'on_time' | 'late' | 'failed' | 'skipped' | 'missed' | 'running'
+export type Mark = 'on_time' | 'late' | 'failed' | 'skipped' | 'missed' | 'running' | 'waiting'
 
 export const MARKS: Record<Mark, StateLook> = {
   on_time: VERDICTS.on_time,
@@ -103,6 +103,12 @@ export const MARKS: Record<Mark, StateLook> = {
   skipped: VERDICTS.skipped,
   missed: VERDICTS.missed,
   running: RUN_STATES.running,
+  waiting: {
+    label: 'Waiting',
+    icon: 'state-queue',
+    tone: 'idle',
+    meaning: 'It is due and has not started, or waits for its next attempt.',
+  },
 }
 
 export const MARK_NAMES = Object.keys(MARKS) as Mark[]
@@ -115,7 +121,7 @@ export function markOf(run: {
   if (run.status === 'failed' || run.status === 'dead') return 'failed'
   if (run.status === 'skipped' || run.status === 'cancelled') return run.verdict === 'missed' ? 'missed' : 'skipped'
   if (run.verdict === 'missed') return 'missed'
-  if (!isTerminal(run.status)) return 'running'
+  if (!isTerminal(run.status)) return run.status === 'running' ? 'running' : 'waiting'
   if (run.verdict === 'late' || run.verdict === 'caught_up' || (run.lateMs ?? 0) > 2000) return 'late'
   return 'on_time'
 }

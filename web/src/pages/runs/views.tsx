@@ -38,7 +38,7 @@ export function ViewBar({ search }: { search: RunsSearch }) {
     toast.undo(`Removed the view “${view.name}”`, () => saved.set(before))
   }
   return (
-    <nav aria-label="Views" className="-mx-1 flex items-center gap-1 overflow-x-auto px-1 pb-0.5">
+    <nav aria-label="Views" className="-mx-1 flex h-9 items-center gap-1 overflow-x-auto px-1">
       {BUILT_IN.map(view => (
         <Tab key={view.name} view={view} isHere={keyOf(view.search) === here} />
       ))}

@@ -108,7 +108,7 @@ function KeyForm({ busy, error, onSubmit }: { busy: boolean; error: unknown; onS
           />
         )}
       </Field>
-      {error !== null && <ErrorNotice error={error} title={titleOf(error)} />}
+      {error !== null && <ErrorNotice error={error} title={titleOf(error)} hint={hintOf(error)} />}
       <Button type="submit" look="primary" busy={busy} className="h-9">
         Sign in
       </Button>
@@ -118,6 +118,11 @@ function KeyForm({ busy, error, onSubmit }: { busy: boolean; error: unknown; onS
 
 function titleOf(error: unknown): string {
   return error instanceof ApiError && error.status === 401 ? 'This key or link is not valid' : 'Could not sign in'
+}
+
+function hintOf(error: unknown): string | undefined {
+  if (!(error instanceof ApiError)) return undefined
+  return error.status === 401 ? 'Use another key, or open a new link.' : error.status === 403 ? '' : undefined
 }
 
 function Replace({

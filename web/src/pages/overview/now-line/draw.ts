@@ -161,7 +161,7 @@ function drawBars(ctx: CanvasRenderingContext2D, lane: Lane, index: number, view
   }
 }
 
-const DRAW_ORDER: readonly Mark[] = ['skipped', 'on_time', 'running', 'late', 'missed', 'failed']
+const DRAW_ORDER: readonly Mark[] = ['skipped', 'waiting', 'on_time', 'running', 'late', 'missed', 'failed']
 
 type Draw = (ctx: CanvasRenderingContext2D, bars: readonly Bar[], y: number, view: View) => void
 
@@ -261,23 +261,37 @@ const missed: Draw = (ctx, bars, y, view) => {
   ctx.stroke()
 }
 
-/** Running: from its start to the line. Waiting for a slot: a ring at its fire. */
-const running: Draw = (ctx, bars, y, view) => {
-  const begun = bars.filter(bar => bar.start !== null)
-  filled('running', -1)(ctx, begun, y, view)
-  ctx.strokeStyle = view.palette.running
+/** Waiting: a ring at its fire. Rings that would touch become a line. */
+const waiting: Draw = (ctx, bars, y, view) => {
+  const middle = y + room(view) / 2
+  ctx.strokeStyle = view.palette.waiting
   ctx.lineWidth = 1.5
   ctx.beginPath()
+  let before = Number.NEGATIVE_INFINITY
   for (const bar of bars) {
-    if (bar.start !== null || bar.fire > view.now + 1000) continue
+    if (bar.fire > view.now + 1000) continue
     const x = xOf(bar.fire, view)
-    ctx.moveTo(x + 3.5, y + room(view) / 2)
-    ctx.arc(x, y + room(view) / 2, 3.5, 0, Math.PI * 2)
+    if (x - before < 9) {
+      ctx.moveTo(before, middle)
+      ctx.lineTo(x, middle)
+    } else {
+      ctx.moveTo(x + 3.5, middle)
+      ctx.arc(x, middle, 3.5, 0, Math.PI * 2)
+    }
+    before = x
   }
   ctx.stroke()
 }
 
-const DRAW: Record<Mark, Draw> = { on_time: filled('on_time', 0), late, failed, skipped, missed, running }
+const DRAW: Record<Mark, Draw> = {
+  on_time: filled('on_time', 0),
+  late,
+  failed,
+  skipped,
+  missed,
+  running: filled('running', -1),
+  waiting,
+}
 
 function outline(ctx: CanvasRenderingContext2D, bar: Bar, y: number, view: View): void {
   const [x, width] = extent(bar, view)
@@ -286,7 +300,7 @@ function outline(ctx: CanvasRenderingContext2D, bar: Bar, y: number, view: View)
   ctx.strokeRect(x - 2, y + 2, width + 4, room(view) - 5)
 }
 
-const STACK: readonly Mark[] = ['on_time', 'running', 'late', 'skipped', 'missed', 'failed']
+const STACK: readonly Mark[] = ['on_time', 'running', 'waiting', 'late', 'skipped', 'missed', 'failed']
 
 /** Many runs: a column per bucket, its height by the number of runs, stacked by mark with failures on top. */
 function drawBuckets(ctx: CanvasRenderingContext2D, buckets: readonly Bucket[], y: number, view: View): void {

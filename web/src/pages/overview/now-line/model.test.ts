@@ -80,7 +80,7 @@ describe('the now line', () => {
       apply(model, event('run.queued', { runId: 'r_3', jobId: 'j_1', status: 'queued', fireTime: at(1) }, 1)),
     ).toBe('changed')
     expect(lane('j_1').fires).toEqual([NOW + 61_000])
-    expect(lane('j_1').byRun.get('r_3')).toMatchObject({ start: null, end: null, mark: 'running' })
+    expect(lane('j_1').byRun.get('r_3')).toMatchObject({ start: null, end: null, mark: 'waiting' })
     apply(model, event('run.started', { runId: 'r_3', jobId: 'j_1', status: 'running', lateMs: 20 }, 1.02))
     expect(lane('j_1').byRun.get('r_3')?.start).toBe(NOW + 1020)
     apply(model, event('run.succeeded', { runId: 'r_3', jobId: 'j_1', status: 'succeeded' }, 4))

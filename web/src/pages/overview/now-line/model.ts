@@ -87,7 +87,7 @@ function barOf(run: TimelineRun): Bar {
   }
 }
 
-/** A cancelled run is shown as one that was skipped, a waiting one as one that runs: their shapes differ. */
+/** A cancelled run is shown as one that was skipped. */
 const LANE_MARKS: Record<LaneVerdict, Mark> = {
   on_time: 'on_time',
   late: 'late',
@@ -96,7 +96,7 @@ const LANE_MARKS: Record<LaneVerdict, Mark> = {
   cancelled: 'skipped',
   missed: 'missed',
   running: 'running',
-  waiting: 'running',
+  waiting: 'waiting',
 }
 
 function bucketOf(bucket: { from: string; to: string; counts: Record<string, number> }): Bucket {
@@ -107,7 +107,7 @@ function bucketOf(bucket: { from: string; to: string; counts: Record<string, num
 }
 
 export function noCounts(): Record<Mark, number> {
-  return { on_time: 0, late: 0, failed: 0, skipped: 0, missed: 0, running: 0 }
+  return { on_time: 0, late: 0, failed: 0, skipped: 0, missed: 0, running: 0, waiting: 0 }
 }
 
 function sum(counts: Record<Mark, number>): number {
