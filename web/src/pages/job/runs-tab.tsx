@@ -99,11 +99,11 @@ export function RecentRuns({ jobId, runs }: { jobId: string; runs: readonly Run[
             <Link
               to="/runs/$runId"
               params={{ runId: run.runId }}
-              className="grid h-9 grid-cols-[7rem_5.5rem_minmax(0,1fr)_4.5rem] items-center gap-3 px-4 hover:bg-hover"
+              className="grid h-9 grid-cols-[7rem_minmax(0,1fr)_4.5rem] items-center gap-3 px-4 hover:bg-hover sm:grid-cols-[7rem_5.5rem_minmax(0,1fr)_4.5rem]"
             >
               <StateBadge run={run.status} />
               <Time at={run.fireTime} className="text-ink-2" />
-              <span className="bidi-plain truncate text-ink-3 text-xs">{detailText(run)}</span>
+              <span className="bidi-plain hidden truncate text-ink-3 text-xs sm:block">{detailText(run)}</span>
               <Duration from={run.startTime} to={run.endTime} className="text-right" />
             </Link>
           </li>

@@ -148,7 +148,7 @@ function Steps({ steps }: { steps: readonly Step[] }) {
           <div className="text-right text-sm">
             <Time at={step.at} />
             <span className="ml-2 inline-block min-w-16 text-ink-3 text-xs">
-              {step.after === null ? '' : `+${duration(Math.max(0, step.after))}`}
+              {step.after === null ? '' : afterText(step.after)}
             </span>
           </div>
         </li>
@@ -189,4 +189,8 @@ function Lateness({ run }: { run: Run }) {
       </dl>
     </div>
   )
+}
+
+function afterText(ms: number): string {
+  return ms < 1 ? duration(Math.max(0, ms)) : `+${duration(ms)}`
 }

@@ -1,4 +1,5 @@
 import type { KeyboardEvent, MouseEvent } from 'react'
+import { serverNow } from '@/lib/clock'
 import { VERDICTS } from '@/lib/states'
 import { count, partsOf, shortCount, type Zone } from '@/lib/time'
 import { cx } from '@/ui/cx'
@@ -90,6 +91,7 @@ function Cells({
 }
 
 function Month({ buckets, zone, selected, isSummed, onOpen }: Props) {
+  const now = serverNow()
   const lead = buckets[0] === undefined ? 0 : weekday(buckets[0].period.from, zone)
   const first = buckets.findIndex(bucket => bucket.cells.length > 0 && bucket.cells.length <= MAX_DAY_CELLS)
   return (
@@ -108,10 +110,16 @@ function Month({ buckets, zone, selected, isSummed, onOpen }: Props) {
         {buckets.map((bucket, index) => {
           const few = !isSummed && bucket.cells.length <= MAX_DAY_CELLS
           const worst = worstOf(bucket.counts)
+          const isToday = bucket.period.from <= now && now < bucket.period.to
+          const isFuture = bucket.period.from > now
           return (
             <div
               key={bucket.period.from}
-              className="flex min-h-16 min-w-0 flex-col gap-1.5 bg-surface p-1.5 sm:min-h-24 sm:p-2"
+              className={cx(
+                'flex min-h-16 min-w-0 flex-col gap-1.5 p-1.5 sm:min-h-24 sm:p-2',
+                isFuture ? 'bg-sunken' : 'bg-surface',
+                isToday && 'shadow-[inset_0_2px_0_var(--accent)]',
+              )}
             >
               <button
                 type="button"
@@ -141,6 +149,9 @@ function Month({ buckets, zone, selected, isSummed, onOpen }: Props) {
             </div>
           )
         })}
+        {Array.from({ length: (7 - ((lead + buckets.length) % 7)) % 7 }, (_, i) => (
+          <div key={`trail-${i + 1}`} className="bg-sunken" />
+        ))}
       </div>
     </div>
   )

@@ -77,7 +77,7 @@ export function LogPanel({ run }: { run: Run }) {
         <LogStateMark source={source} isWaiting={run.startTime === null} />
         <span className="flex-1" />
         <search className="no-print flex min-w-0 items-center gap-0.5 max-sm:order-1 max-sm:w-full">
-          <div className="relative min-w-0 flex-1 sm:w-56">
+          <div className="relative min-w-0 flex-1 sm:w-40 3xl:w-72">
             <Icon name="search" size={14} className="absolute top-2 left-2 text-ink-3" />
             <Input
               ref={field}
