@@ -65,8 +65,8 @@ def objects(given: Given, found: str | None) -> str | None:
 
 
 def target_objects(given: Given, found: str | None) -> str | None:
-    """Return where the servers on the target store of a migration will find large values; None if no
-    setting names it.
+    """Return the place where the servers on the target store of a migration read large values; None if no setting names
+    a place.
     """
     place: str | None = given("objects") if found is None else found
     return None if place == LOCAL else place  # a place that `objects` names is also meant for the servers

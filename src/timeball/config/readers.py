@@ -1,4 +1,6 @@
-"""Readers of settings: each turns written text into the value, or raises ValueError with what to write instead."""
+"""Readers of settings. Each one converts the text of a user into the value, or raises ValueError with a message that
+says how to write it.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +82,7 @@ def yes_or_no(value: Any) -> bool:
 
 
 def words(value: Any) -> tuple[str, ...]:
-    """Read words from a list, or from text with commas between them."""
+    """Read a list of words, given as a list or as text with commas between the words."""
     listed = [value] if isinstance(value, str) else value
     if not isinstance(listed, list | tuple) or not all(isinstance(word, str) for word in listed):
         raise ValueError("write a list of words, or words with commas between them")

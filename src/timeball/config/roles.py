@@ -1,5 +1,5 @@
-"""The configuration of each role: one frozen object with the settings of some groups of the table. And the table
-itself, with the roles that read each setting.
+"""The configuration class of each role, with the settings of some groups of the table; and the table of all settings,
+with the roles that read each of them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ServerConfig(Listening, Storing, Serving, Logging):
 
 @dataclass(frozen=True, kw_only=True)
 class CrewConfig(Executing):
-    """The settings of everything that executes runs."""
+    """The settings of a process that executes runs: `timeball worker` and `timeball up`."""
 
     protected: tuple[Path, ...]
     """Files and folders that a job must not open: keys, the store and other data of Timeball. Some may not exist."""

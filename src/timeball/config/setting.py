@@ -49,7 +49,9 @@ class Setting(Generic[T]):
     default_text: str = ""
     """The default in words, if it is computed or unset."""
     note: str | None = None
-    """The text that the help adds in brackets. None: that the flag may be repeated, else the default."""
+    """The text that the help adds in brackets. If it is None, the help says that the flag may be repeated, or states
+    the default.
+    """
     settle: Callable[[Any, Any], Any] | None = None
     """Computes the value to use from all settings (`sources.Given`) and from the value that was set, or the default."""
     roles: tuple[Role, ...] = ()
@@ -68,7 +70,7 @@ class Setting(Generic[T]):
     """True if the setting decides what jobs and other users can access. A file in the current folder cannot set it."""
 
     def flags(self, role: Role) -> list[str]:
-        """Return the flags with which a role sets it, aliases first."""
+        """Return the flags with which a role sets this setting, aliases first."""
         if role not in self.flag_roles:
             return []
         return [*(alias for other, alias in self.aliases if other == role), self.flag]

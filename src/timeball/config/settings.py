@@ -338,7 +338,9 @@ class Moving:
         secret=True,
         file_meaning="a file with that DSN, if there is a password in it",
     )
-    """None: a migrated store is to be used again, and nothing is migrated."""
+    """The DSN of the target database. None with `--take-back`: the old store becomes usable again, and nothing is
+    migrated.
+    """
     target_objects: str | None = setting(
         values.PLACE,
         "where the servers on PostgreSQL will store large values; existing ones are copied there",
@@ -349,7 +351,7 @@ class Moving:
         flag_only=True,
         secret=True,
     )
-    """Where the servers on the target store keep large values; None if no setting names it."""
+    """The place where the servers on the target store keep large values; None if no setting names a place."""
 
 
 GROUPS = (Connecting, Listening, Storing, Serving, Executing, Logging, Moving)

@@ -58,14 +58,14 @@ class Given:
         return None if found is None else _read(setting, found.value, found.source)
 
     def used(self, name: str) -> Any:
-        """Return the value to use: the one that was set, else the default."""
+        """Return the value of a setting: the one that a source sets, else the default."""
         setting, found = self.table[name], self(name)
         if found is None and setting.default is not None:
             found = setting.default(self) if callable(setting.default) else setting.value.read(setting.default)
         return found if setting.settle is None else setting.settle(self, found)
 
     def find(self, setting: Setting[Any]) -> FoundValue | None:
-        """Return the value from the first source that sets it."""
+        """Return the unvalidated value of a setting from the first source that sets it; None if no source does."""
         for source in self._sources(setting):
             if setting.protects and source.trust < Trust.USER and (source.value, source.file) != (None, None):
                 raise self._unprotected(setting, source)

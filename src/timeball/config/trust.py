@@ -1,9 +1,9 @@
-"""Where a key may go.
+"""Decides which API key may be sent to which server.
 
 Every setting has a source. The user controls the flags, the environment, the file that `TIMEBALL_CONFIG` names, the
-file in `~/.config/timeball` and the data folders of this machine. A file in the current folder may be a stranger's:
-it may come with a cloned repository, or lie in a folder that other users can write. A key goes only to a server whose
-address has the same or a more trusted source:
+file in `~/.config/timeball` and the data folders of this machine. A file in the current folder may be written by
+another person: it may come with a cloned repository, or be in a folder that other users can write. A key is sent only
+to a server whose address has the same or a more trusted source:
 
 | key \\ URL                          | default | flag | environment | user's file | file in the current folder |
 |------------------------------------|---------|------|-------------|-------------|----------------------------|
@@ -16,7 +16,7 @@ address has the same or a more trusted source:
 | secret file that it names          | sent    | sent | sent        | (only one file is read) | refused        |
 
 The same holds for every other setting that decides which peer receives the key (`Setting.steers`). A file in the
-current folder cannot set what keeps jobs and strangers from Timeball (`Setting.protects`).
+current folder cannot change settings that limit what jobs and other users can access (`Setting.protects`).
 """
 
 from __future__ import annotations

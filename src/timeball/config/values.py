@@ -19,7 +19,7 @@ class Value(Generic[T]):
     metavar: str
     """The placeholder of the value in the help; empty for a switch, whose flag has no value."""
     unit: str
-    """How to write it: the unit, the bounds or the allowed words."""
+    """How a user writes the value: its unit, its bounds or the allowed words."""
 
 
 URLS: Final = Value(readers.urls, "URL[,URL…]", "`http://…` or `https://…`, several with commas")

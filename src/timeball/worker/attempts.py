@@ -29,7 +29,7 @@ STARTED_AFTER: Final = 100 * MILLISECOND
 outcome.
 """
 LOOK_EVERY: Final = 50 * MILLISECOND
-"""Microseconds between two checks for attempts that have become that old."""
+"""Microseconds between two checks for attempts that have executed for longer than `STARTED_AFTER`."""
 ASK_AGAIN: Final = SECOND
 """An attempt in the event loop that ignores its cancellation is cancelled again after this time, or after its grace if
 that is longer.
@@ -100,8 +100,8 @@ class Attempts:
         return list(self._held)
 
     def stops_by(self) -> Micros:
-        """Return when the first running attempt has to be gone, by its timeout and grace; 0 if one is being stopped.
-        Another thread may call it.
+        """Return the earliest instant at which a running attempt must have ended by its timeout and grace; 0 if an
+        attempt is being stopped. Another thread may call this method.
         """
         running = [attempt for attempt in list(self._held.values()) if attempt.runs]
         if any(attempt.stop is not None for attempt in running):
@@ -290,7 +290,7 @@ class Attempts:
             self._alarms.at(now + LOOK_EVERY, self._report_started)
 
     def _watch_stopping(self, attempt: HeldAttempt) -> None:
-        """Tell an attempt that is to stop again and again until it has ended."""
+        """Repeat the order to stop to an attempt until the attempt has ended."""
 
         def again() -> None:
             if attempt.outcome is None:

@@ -36,7 +36,7 @@ from timeball.worker.output import CHUNK, clean
 from timeball.worker.timers import Timers
 
 REPORT_DELAY: Final = 200 * MILLISECOND
-"""Microseconds that output and progress wait for more of the same."""
+"""Microseconds for which output and progress are held back, so that one report contains more of them."""
 REPORT_BYTES: Final = MAX_MESSAGE_BYTES // 4
 """Maximum size in bytes of the output in a report, and of its outcomes, as JSON: nothing is added once it is reached.
 If the progress notes make the report too large, it is sent in parts.
@@ -52,7 +52,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Said(Struct, frozen=True):
-    """The worker's answer to a preemption order: the attempt was suspended or resumed, or it cannot be suspended."""
+    """The worker's answer to a preemption order: the attempt was suspended, was resumed, or cannot be suspended."""
 
     attempt: HeldAttempt
     number: int

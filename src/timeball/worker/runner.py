@@ -38,7 +38,8 @@ class Runner:
         clock: Clock,
     ) -> None:
         """`begin` gets the time and returns the executor of the attempt, or None if it must not start any more.
-        `finish` gets the outcome. `short` returns the outcome of an attempt that the machine lacks a resource for.
+        `finish` gets the outcome. `short` returns the outcome of an attempt that could not start because the machine
+        lacks a resource.
         """
         self._clock = clock
         self._begin = begin

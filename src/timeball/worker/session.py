@@ -26,7 +26,7 @@ from timeball.worker.timers import Timer, Timers
 WAIT: Final = 10 * SECOND
 """Maximum number of microseconds that a server may keep a poll pending."""
 ANSWER: Final = 10 * SECOND
-"""Microseconds that an answer may take beyond that. Then the call counts as lost."""
+"""Microseconds that the answer to a poll may take beyond `WAIT`. After that, the call counts as lost."""
 MARGIN: Final = SECOND
 """Attempts are killed this long before the lease lapses."""
 FIRST_RETRY: Final = 50 * MILLISECOND

@@ -32,7 +32,7 @@ DYING: Final = 2 * SECOND
 """Maximum number of microseconds that killed attempts may take to end."""
 LOOP_STALL_LIMIT: Final = 5 * MINUTE
 """How long the lease of a worker is renewed while its event loop is blocked. A function that blocks the loop for longer
-costs the worker its session: for the servers, a loop that never turns again is a dead worker.
+costs the worker its session: for the servers, a worker whose event loop stays blocked is dead.
 """
 LASTING: Final = 5 * SECOND
 """A session that lasted longer than this counts as established. After shorter ones, the delay before the next
@@ -170,7 +170,9 @@ class Worker:
         self._ended.set()
 
     async def _hear_out(self, session: ServerSession) -> bool:
-        """True if all events were reported. A session that is lost, also while this waits, drops unreported events."""
+        """Wait at most `LAST_WORDS` until all events were reported. Return True if they were; False after that time, or
+        if the session is lost, which drops unreported events.
+        """
         return not session.lost and await self._within(LAST_WORDS, self._outbox.flushed()) and not session.lost
 
     async def _live(self) -> None:

@@ -43,10 +43,12 @@ class BoundedProtocol(HttpToolsProtocol):
         super().__init__(config, server_state, {**app_state, "peer": self._peer}, _loop)
         self._unfed = b""
         self._head_bytes = 0
-        """Bytes of an incomplete head that the parser has received; also of the text around the chunks of a body."""
+        """Number of bytes that the parser has received of an incomplete head, or of the text around the chunks of a
+        body.
+        """
         self._trailer_count = 0
         self._began_behind = False
-        """True if the head began in the same piece as the end of the previous body."""
+        """True if the current head began in the same piece of received bytes as the end of the previous body."""
         self._head_since: float | None = None
         """When the first byte of a request arrived whose head is not complete."""
         self._body_since: float | None = None

@@ -1,8 +1,8 @@
 """Limits of connections, time and buffers, for each client and for all of them together.
 
-A connection is *known* once a request on it had a valid API key. Until then it is a *stranger*: the number of strangers
-is limited, and a new one displaces the oldest. One sweep per second checks all connections, so that a request needs no
-timer.
+A connection is *known* once a request on it had a valid API key. Until then it is called a *stranger*. The number of
+strangers is limited: beyond the limit, the server closes the oldest stranger for each new one. One sweep per second
+checks all connections, so that a request needs no timer.
 """
 
 from __future__ import annotations
@@ -28,10 +28,12 @@ class ConnectionLimits:
     max_connections: int = 10_000
     max_strangers: int = 1_000
     max_unread_strangers: int = 100
-    """Maximum number of strangers that do not read their answers. Each may keep a whole document in memory."""
+    """Maximum number of connections without a valid API key (strangers) whose client does not read its answers. Each
+    may keep a whole answer in memory.
+    """
     max_stranger_answers: int = 20
-    """The connection of a stranger closes after this many answers, because a series of requests costs more than a
-    connection.
+    """Number of answers after which the server closes a connection without a valid API key, because a series of
+    requests costs more than a connection.
     """
     head_seconds: float = 10.0
     """Maximum time from the start of a connection, or from the first byte of a request, to the end of the request's
@@ -42,9 +44,13 @@ class ConnectionLimits:
     discard_seconds: float = 10.0
     """Maximum time for the rest of a refused body. A client that still sends could not read the answer otherwise."""
     write_seconds: float = 30.0
-    """Maximum time for which a stranger with full buffers may read nothing of its answers."""
+    """Maximum time without progress for an answer that the client of a connection without a valid API key does not
+    read.
+    """
     known_write_seconds: float = 300.0
-    """The same for a known connection, because a client may pause while it reads a long stream."""
+    """Maximum time without progress for an answer on a connection with a valid API key. It is longer, because a client
+    may pause while it reads a long stream.
+    """
     min_bytes_per_second: int = 1_024
     sweep_seconds: float = 1.0
 
@@ -79,7 +85,7 @@ class Peer:
         self._closing_since: float | None = None
         self._unread_since: float | None = None
         self._unread = 0
-        """Bytes that the client had not read at that time."""
+        """Number of bytes that the client had not read when progress was last seen (`_unread_since`)."""
         self.connecting: asyncio.Task[None] | None = None
         """Set until the connection is established. With TLS that takes a handshake."""
         self.transport: asyncio.Transport | None = None
@@ -188,7 +194,9 @@ class Connections:
         return len(self._strangers) >= self.limits.max_strangers
 
     def open(self) -> Peer | None:
-        """Return a new connection, which may displace an older stranger; None if there is no room."""
+        """Return a new connection, for which the oldest stranger may be closed; None if the maximum of connections is
+        reached.
+        """
         limits = self.limits
         if self.is_crowded:
             self.evict()
@@ -203,7 +211,7 @@ class Connections:
         return peer
 
     def evict(self) -> bool:
-        """Drop the oldest stranger. Return False if there is none."""
+        """Close the oldest connection without a valid API key. Return False if there is none."""
         oldest = next(iter(self._strangers), None)
         if oldest is None:
             return False

@@ -134,8 +134,8 @@ class FastProtocol(asyncio.Protocol):
             self._closes = True
 
     def overdue(self, now: float) -> bool:
-        """True if the first request does not arrive in time. uvicorn handles incomplete requests, and the timer below
-        later ones.
+        """True if the first request did not arrive in time. Incomplete requests are handled by uvicorn, and idle time
+        after the first request by the timer of `_close_if_idle`.
         """
         silent = self._answering is None and not self._answered_at
         return silent and now - self._opened_at > self._peer.limits.head_seconds
@@ -232,7 +232,9 @@ class FastProtocol(asyncio.Protocol):
 
 
 class _NotForUs(Exception):
-    """Raised when more than one request arrived, or one with too many headers."""
+    """Raised to stop the parser when more than one request arrived, or one with too many headers: uvicorn handles
+    these.
+    """
 
 
 class _Reader:

@@ -15,7 +15,8 @@ from timeball.stores.sqlite.file import Database
 
 EVERY: Final = 24_000
 """Number of written rows after which a checkpoint is made. In normal use this is about a third of the number at which
-SQLite makes the writer do it."""
+SQLite would make the checkpoint in the writer thread.
+"""
 NOT_MOVED: Final = "the checkpoint of the SQLite log failed"
 _log = structlog.get_logger()
 

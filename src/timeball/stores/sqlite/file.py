@@ -32,7 +32,7 @@ _log = structlog.get_logger()
 
 
 def _named(lock: int) -> str:
-    """Return the process id in a lock file."""
+    """Return the process id that a lock file names."""
     return os.pread(lock, 32, 0).decode("ascii", "replace").strip() or "unknown"
 
 

@@ -188,7 +188,7 @@ class _Job:
 
 
 def _give_up(connection: sqlite3.Connection) -> None:
-    """Close a connection in any state. This rolls back what it had not committed."""
+    """Close a connection in any state. Uncommitted changes are rolled back."""
     with contextlib.suppress(sqlite3.Error):
         connection.close()
 
@@ -362,7 +362,9 @@ class _ThreadedDriver(_NoOthers):
                 connection.execute("ROLLBACK")
 
     def _run_one(self, connection: sqlite3.Connection, tx: Tx, job: _Job, *, alone: bool) -> None:
-        """Run one write. Unless it is alone in the transaction, its failure does not affect the others."""
+        """Run one write of a transaction. If the transaction has several writes, each has a savepoint, so that a failed
+        write does not affect the others.
+        """
         tx.changes = job.changes = None if self._listener is None else []
         if alone:
             job.result = run_or_repeat(job.work, tx, lambda: begin_again(connection))

@@ -36,7 +36,7 @@ _widths: Final[dict[str, int]] = {}
 
 
 class _Zeros(dict[str, int]):
-    """Parameters for a statement of which only the columns are needed."""
+    """Parameters with the value 0 for every name, to execute a statement only to find out its columns."""
 
     def __missing__(self, name: str) -> int:
         return 0
@@ -57,7 +57,9 @@ class Tx:
         self.changes: list[ChangeBatch] | None = None
 
     def careful(self) -> Tx:
-        """Return a copy for a transaction that may have been committed before."""
+        """Return a `Tx` for the second try of a transaction that may already be committed: it looks for the rows that
+        it inserts.
+        """
         twin = copy(self)
         twin.may_be_done = True
         if self.changes is not None:

@@ -79,8 +79,9 @@ class Writes(Struct):
 
 
 class Loaded(Struct, frozen=True):
-    """What a batch of amendments is decided on. The rows of the jobs, of their ordering keys and of their live runs are
-    locked."""
+    """The rows from which a batch of amendments is decided. The rows of the jobs, of their ordering keys and of their
+    live runs are locked.
+    """
 
     now: Micros
     jobs: dict[str, Job]
@@ -89,7 +90,7 @@ class Loaded(Struct, frozen=True):
     waiting: dict[str, WaitingEvents] = {}
     """Upstream events that are not planned yet, by the job that follows."""
     closed: frozenset[tuple[str, Micros]] = frozenset()
-    """Jobs and fires ahead that have a verdict already."""
+    """Future fires that already have a verdict, each with its job."""
     slots: tuple[int, ...] = ()
     """The window slots that were chosen, in the order of the amendments that need one."""
     dead_holders: dict[OrderingKey, tuple[str, str]] = {}
@@ -308,15 +309,16 @@ def _amend(
 
 
 def _given_back(job: Job, future: Sequence[RunRow]) -> Micros | None:
-    """Return the next fire of a job after the runs of its fires ahead are deleted."""
+    """Return the next fire of a job after the runs that were planned for its future fires are deleted."""
     return min(
         [*(run.fire_time for run in future), *(at for at in (job.next_fire_at,) if at is not None)], default=None
     )
 
 
 async def withdraw(tx: Tx, job_ids: Sequence[str], now: Micros) -> None:
-    """Delete the runs of fires that have not come, and give these fires back to the schedules of their jobs. A job with
-    such a run in the hands of a worker is left as it is. The jobs are locked."""
+    """Delete the runs that were planned for future fires, and move each job back to the first of these fires. A job is
+    not changed if a worker already holds such a run. The jobs are locked.
+    """
     if not job_ids:
         return
     jobs = {job.id: job for job in await read_jobs(tx, await tx.fetch(LOCK_JOBS, b=list(job_ids)))}

@@ -1,7 +1,8 @@
 """Lists of jobs, newest first.
 
-Fields with an index select the jobs. A text in the name, the kind of task and the type of schedule have none: of the
-jobs that the other fields select, a page compares a bounded number, and may have fewer items than it could.
+Fields with an index select the jobs. A text in the name, the kind of task and the type of schedule have no index: of
+the jobs that the other fields select, one page compares a bounded number with these three, so a page may have fewer
+items than requested although more jobs match.
 """
 
 from __future__ import annotations

@@ -157,7 +157,9 @@ async def _placed(tx: Tx, submissions: Sequence[Submission]) -> tuple[dict[int, 
 async def _with_slots(
     tx: Tx, answers: Sequence[Submitted], placed: Mapping[int, Submission], known: Collection[str]
 ) -> list[Submitted]:
-    """Return the answers with the slots that jobs got. A job that was submitted before keeps the slot it has."""
+    """Return the answers with the window slots of the jobs. For a repeated request, the answer has the slot that the
+    job already has.
+    """
     again = [each.job.id for each in placed.values() if each.job.id in known]
     stored = {job.id: job for job in readable(await tx.fetch(JOBS_BY_ID, b=again))} if again else {}
     return [

@@ -250,7 +250,7 @@ async def _keep_edits(tx: Tx, runs: Iterable[NewRun]) -> None:
 
 
 async def _known(tx: Tx, run_ids: Sequence[str]) -> dict[str, Status]:
-    """Return the statuses of those runs that are in the store, live or finished."""
+    """Return the statuses of those of the given runs that exist in the store, live or finished, by id."""
     known: dict[str, Status] = {}
     for run_id, state, attempt, due_at, eligible_at, now in await tx.fetch(LIVE_STATES, b=list(run_ids)):
         known[run_id] = shown_as(now, state, attempt, due_at, eligible_at)

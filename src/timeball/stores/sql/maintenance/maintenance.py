@@ -135,13 +135,13 @@ async def check(tx: Tx, lead: Lead) -> None:
 
 
 async def drop_what_runs_had(tx: Tx, run_ids: Sequence[str]) -> None:
-    """Delete the rows that belong to deleted runs."""
+    """Delete the rows that belong to deleted runs, such as their attempts and output."""
     for drop in DROP_WHAT_RUNS_HAD:
         await tx.execute(drop, b=run_ids)
 
 
 async def lock_one_shots(tx: Tx, job_ids: Iterable[str]) -> list[str]:
-    """Lock and return those of the jobs that had one fire only and will not fire again."""
+    """Lock and return those of the given jobs that are one-shot jobs and will not fire again."""
     idle = await tx.fetch(LOCK_IDLE_JOBS, b=sorted(job_ids))
     return [job_id for job_id, spec in idle if is_one_shot(_decode_when(spec).schedule)]
 

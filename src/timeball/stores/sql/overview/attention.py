@@ -123,7 +123,7 @@ def _failures_in_a_row(newest_first: Iterable[Row]) -> Trouble | None:
 
 
 async def _waiting(tx: Tx, tenant: str, now: Micros) -> tuple[list[Trouble], list[WorkerOffer]]:
-    """Return runs that wait for a worker, and the workers; without the workers if nothing waits."""
+    """Return the runs that wait for a worker, and the live workers; if no run waits, the workers are not read."""
     before = now - TOLERANCE
     rows = await tx.fetch(OVERDUE_RUNS, tenant=tenant, before=before, most=MAX_OVERDUE)
     profiles = [profile for (profile,) in await tx.fetch(KINDS_OF_RUNS, most=MAX_PROFILES) if profile != WOVEN]

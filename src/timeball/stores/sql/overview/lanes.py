@@ -56,7 +56,9 @@ EXCEPTIONS_OF_LANES = (
     query("exceptions_of_lanes", listed=_NOTABLE),
     *(query("exceptions_of_lanes", listed=f"r.status = '{status.value}' AND {_PLAIN_FAILURE}") for status in GAVE_UP),
 )
-"""Runs that were not simply on time: those of one index, and those that gave up after a start in time, of another."""
+"""Statements for runs that are not plain successes. The first one finds runs with another verdict than on time, or with
+another origin than the schedule. The others find, by status, scheduled runs that started on time and failed finally.
+"""
 
 MAX_LIVE: Final = 500
 """Maximum number of live runs of each state whose jobs may get a lane."""
@@ -74,7 +76,7 @@ MAX_SPANS: Final = 5
 _ORIGINS: Final = {origin.value: origin for origin in Origin}
 _STATUSES: Final = {status.value: status for status in Status}
 _VERDICTS: Final = {verdict.value: verdict for verdict in Verdict}
-"""A look into a dictionary is much cheaper than a call of the class."""
+"""The verdicts by value. A lookup in a dictionary is much faster than a call of the enum class."""
 
 
 class Lanes(StorePart):
@@ -265,8 +267,9 @@ def _lane_counts(
     busy: Set[str],
     most: int,
 ) -> dict[str, list[LaneCounts]]:
-    """Most runs are on time: they are all that were counted, without the exceptions. Of `busy` jobs, at most `most`
-    runs of each part were counted."""
+    """Return the counts of each lane. The number of runs on time is the number of all counted runs minus the
+    exceptions. For jobs in `busy`, at most `most` runs of each part were counted.
+    """
     found = {job_id: [LaneCounts({}) for _ in range(parts)] for job_id in job_ids}
 
     def count(job_id: str, place: int, what: LaneVerdict, times: int) -> None:

@@ -1,4 +1,4 @@
-"""What is alive now: counts of runs, jobs and workers, and the next fires."""
+"""The present state for the overview: counts of live runs, jobs and workers, and the next fires."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ LEASED_SLOTS = query("leased_slots")
 UPCOMING_JOBS = query("upcoming_jobs")
 
 MAX_CLASSIFIED: Final = 2_000
-"""Maximum number of waiting runs of which rows are read. Those beyond are taken to be due, which jitter may delay."""
+"""Maximum number of waiting runs whose rows are read. Further runs are counted as due, although jitter may still delay
+some of them.
+"""
 
 
 class PresentReads(StorePart):

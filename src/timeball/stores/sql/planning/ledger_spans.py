@@ -19,19 +19,21 @@ GROW_SPANS = query("grow_spans")
 
 
 class Tail(Struct):
-    """The end of the ledger of one job: the row that the next fire may extend, and what was added so far."""
+    """The newest ledger row of one job, which the next skipped or missed fire may extend, and the fires that this
+    transaction has added.
+    """
 
     last: str | None
-    """The id of that row; None if the newest fire became a run."""
+    """The id of the newest ledger row; None if the newest fire became a run, so that no row can be extended."""
     verdict: str = ""
     reason: str = ""
     until: Micros = 0
-    """The last fire of that row."""
+    """The last fire of the newest ledger row."""
     grown: tuple[str, Micros, int] | None = None
     """The stored row to extend: its id, its new last fire, and the number of added fires."""
     new: list[NewHistoryRow] = []
     added: list[NewHistoryRow] = []
-    """All that was added, for the statistics."""
+    """All ledger rows that this transaction added, for the statistics."""
 
     def add(self, row: NewHistoryRow) -> None:
         """Add fires that are later than all fires added before. A deferred fire may be earlier; it gets a row of its
@@ -52,17 +54,19 @@ class Tail(Struct):
             self.grown = (self.last, row.fire_until, before + row.fires)
 
     def close(self) -> None:
-        """Start a new row for the next fire, because a run comes before it."""
+        """Make the next added fire start a new ledger row, because a run lies between it and the current row."""
         self.last = None
 
     def close_before(self, instants: Iterable[Micros]) -> None:
-        """Start a new row for the next fire if a run has its fire after the last one of the row."""
+        """Make the next added fire start a new ledger row if a run has a fire time after the last fire of the current
+        row.
+        """
         if any(instant > self.until for instant in instants):
             self.close()
 
 
 async def tails(tx: Tx, last_spans: Iterable[tuple[str, str | None]]) -> dict[str, Tail]:
-    """Return the ends of the ledgers of jobs, from the id of the newest ledger row of each."""
+    """Return the `Tail` of each job, from the id of its newest ledger row."""
     by_job = {job_id: Tail(last) for job_id, last in last_spans}
     if known := [tail.last for tail in by_job.values() if tail.last is not None]:
         rows = await tx.fetch(SPANS, b=known)

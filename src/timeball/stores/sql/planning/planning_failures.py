@@ -1,4 +1,4 @@
-"""Jobs whose planning failed: each is delayed by itself, with its reason.
+"""Jobs whose planning failed. Each of them is postponed alone, and the reason is stored.
 
 `plan_at` moves, `next_fire_at` does not: the next successful plan starts at the fire that was due first. A row in
 `planning_failures` is valid only while the job has the version and the `plan_at` that the row names, so no plan or

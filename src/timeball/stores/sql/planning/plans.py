@@ -1,4 +1,4 @@
-"""Plans of the planner, committed: each fire becomes a run or part of a ledger row, exactly once."""
+"""Commits the plans of the planner: each fire becomes a run or part of a ledger row, exactly once."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ MAX_LOOKED_AT: Final = 1_000
 
 
 class _Scene(Struct, frozen=True):
-    """The data for one decision about preemption."""
+    """The result of one look for a preemption: the waiting run and the attempt to suspend for it, if there are any."""
 
     watched: bool
     """True if an attempt could be suspended, or is suspended."""
@@ -197,7 +197,7 @@ async def _ask(tx: Tx, waiting: PreemptingRun, running: Running) -> None:
 
 
 def _still(need: Need) -> Need:
-    """Return what a suspended process still uses of its worker: memory, but no slot and no CPU."""
+    """Return the resources of the worker that a suspended process still uses: memory, but no slot and no CPU."""
     return Need(0, 0, need.memory)
 
 

@@ -1,4 +1,4 @@
-"""Dead letters, grouped by what they have in common."""
+"""Groups of dead letters: dead letters with the same error fingerprint form a group."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.reading import run_filters
 
 MAX_GROUPED: Final = 20_000
-"""Maximum number of dead letters that are grouped: the newest ones. Each takes one or two microseconds on either
-database."""
+"""Maximum number of dead letters that one request groups, newest first. Each takes one or two microseconds on either
+database.
+"""
 
 _decode_failure = msgspec.json.Decoder(Failure).decode
 

@@ -72,7 +72,7 @@ MAX_HOLDERS: Final = 5
 MAX_KINDS: Final = 200
 MAX_EXCEPTIONS: Final = 5
 LOOKED_AT: Final = 1_000
-"""Number of newest fires of a job among which exceptions are searched."""
+"""Number of newest fires of a job among which the snapshot looks for fires that were not on time."""
 
 _decode_task: Any = msgspec.json.Decoder(Task).decode
 
@@ -177,8 +177,9 @@ class DiagnosisSnapshots(StorePart):
         return msgspec.structs.replace(facts, **more)
 
     async def _ahead(self, tx: Tx, run: RunRow, need: Need, crew: list[WorkerOffer]) -> RunsAhead:
-        """Count the runs that go before this one, among those that a worker able to execute this run could also
-        execute."""
+        """Count the waiting runs with a better rank than this run, as far as a worker that can execute this run could
+        execute them, too.
+        """
         mine = rank(run.eligible_at, run.priority, self._credit)
         place = {"fire_time": run.fire_time, "id": run.id, "most": MAX_COUNTED + 1}
         rivals = able(need, crew)
@@ -200,7 +201,7 @@ class DiagnosisSnapshots(StorePart):
 
 
 def _is_backfilled(run: RunRow) -> bool:
-    """True if the run belongs to a backfill. Other runs of the job are explained first."""
+    """True if the run belongs to a backfill. The diagnosis of a job explains its other runs first."""
     return run.origin == Origin.BACKFILL
 
 
@@ -239,7 +240,7 @@ def _offer(worker: WorkerRecord) -> WorkerOffer:
 
 
 async def _rivals(tx: Tx, run: Run, now: int) -> dict[str, Any]:
-    """Return the run of the same job that blocks this one, and the number of runs that wait before it."""
+    """Return the run of the same job that blocks this run, and the number of the job's runs that wait before it."""
     others = [live_run(row, now) for row in await tx.fetch(LIVE_OF_JOB, job_id=run.job_id, most=MAX_RUNS_OF_JOB)]
     held = [other for other in others if other.holds & Hold.OVERLAP]
     before = [other for other in held if (other.fire_time, other.id) < (run.fire_time, run.id)]

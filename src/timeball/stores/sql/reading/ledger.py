@@ -51,8 +51,9 @@ LEDGER_SUMS_OF_LIFE = query(
     long="false",
     departing=f"{_OF_LEDGER} AND r.fire_until >= :since",
 )
-"""For a range that begins before the job was created: no ledger row can reach into it from before, and the statement is
-three times smaller, which the database plans faster."""
+"""The statement for a range that begins before the job was created. No ledger row can begin before such a range, so the
+statement is three times shorter, and the database plans it faster.
+"""
 
 
 class LedgerReads(StorePart):

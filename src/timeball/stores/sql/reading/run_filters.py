@@ -32,7 +32,7 @@ _SHOWN_AS: Final = {
     Status.RUNNING: resolve(f"(r.state = {{state.running}} AND {_DUE_AT} <= {{now}})"),
     Status.RETRYING: resolve("(r.state = {state.ready} AND r.attempt > 0)"),
 }
-"""The rows that `lifecycle.status` shows as each live status."""
+"""For each live status: the SQL condition on rows that `lifecycle.status` shows with this status."""
 
 _STATES: Final = {
     State.READY: (
@@ -45,8 +45,9 @@ _STATES: Final = {
     ),
     State.RUNNING: (resolve("r.state = {state.running} AND r.session > ''"), {Status.SCHEDULED, Status.RUNNING}),
 }
-"""For each state: the condition in the form that its index needs, and the statuses it may be shown as. Running attempts
-have a session, and there are at most as many as slots."""
+"""For each stored state: the SQL condition in the form that the index on the state needs, and the statuses with which
+such runs may be shown. Running runs are found by their session; their number is at most the number of slots.
+"""
 
 _NARROWED: Final = {
     "job_id": "r.job_id = :job_id",
@@ -63,7 +64,7 @@ _OF_JOBS: Final = {
     "task_id": "j.task_id = :task_id",
     "tag": "EXISTS (SELECT 1 FROM job_tags t WHERE t.job_id = j.id AND t.tag = :tag)",
 }
-"""The conditions of those fields that are about the job."""
+"""The SQL conditions of the filter fields that refer to the job of a run."""
 
 _BETWEEN: Final = "(r.fire_time, r.id) > (:{0}_time, :{0}_id) AND (r.fire_time, r.id) < (:{1}_time, :{1}_id)"
 _INSIDE: Final = _BETWEEN.format("after", "before")
@@ -119,20 +120,22 @@ def end(where: RunFilter, before: RunPosition) -> RunPosition:
 
 
 def live(where: RunFilter, *, of_jobs: bool = False) -> tuple[str, ...]:
-    """Return the conditions on a live run `r` of a job `j`."""
+    """Return the SQL conditions of the filter on a live run `r` of a job `j`."""
     return _live(_statuses(where), where.origin, _given(where, of_jobs), of_jobs)
 
 
 def finished(where: RunFilter, *, of_jobs: bool = False) -> tuple[str, ...]:
-    """Return the conditions on a finished run `r` of a job `j`. Spans that began before the filter's time are not
-    included."""
+    """Return the SQL conditions of the filter on a finished run `r` of a job `j`. They exclude ledger spans that began
+    before the time range of the filter.
+    """
     unattended = where.unattended or where.dead_letters
     return _finished(_statuses(where), where.origin, unattended, _given(where, of_jobs), of_jobs)
 
 
 def reaching(where: RunFilter, *, of_jobs: bool = False) -> tuple[str, ...]:
-    """Return the conditions on spans of fires that began before the filter's time and reach into it. A short span began
-    less than a day before; long spans are few."""
+    """Return the SQL conditions on ledger spans that began before the time range of the filter and have fires in it. A
+    short span began less than a day before the range; long spans are rare.
+    """
     if where.fire_from is None or (where.status and Status.SKIPPED not in where.status) or where.dead_letters:
         return ()
     narrow = " AND ".join([*_narrow(_given(where, of_jobs), of_jobs), *_of_origin(where.origin), _REACHING])
@@ -145,7 +148,7 @@ def jobs(where: RunFilter) -> str:
 
 
 def of_any_job(where: RunFilter) -> RunFilter:
-    """Return the filter without its fields about jobs."""
+    """Return the filter without the fields that refer to jobs."""
     return msgspec.structs.replace(where, user_id=None, task_id=None, tag=None)
 
 
@@ -167,7 +170,9 @@ def chosen_jobs(where: RunFilter) -> str:
 
 @lru_cache(maxsize=4_096)
 def statement(name: str, **parts: str) -> Query:
-    """Return a statement that contains such conditions. Results are cached, so that each is compiled once."""
+    """Return a statement with the conditions of a filter inserted. Statements are cached, so that each is compiled
+    once.
+    """
     return query(name, **parts)
 
 
@@ -218,8 +223,9 @@ def _finished(
 
 
 def _narrow(given: Iterable[str], of_jobs: bool) -> list[str]:
-    """Return the conditions on the tenant and the fields. With a job, the index on the job is used, not the one on the
-    tenant."""
+    """Return the SQL conditions on the tenant and on the fields of the filter. If the filter names a job, the
+    conditions make the database use the index on the job, not the one on the tenant.
+    """
     tenant = "{unindexed_text r.tenant}" if of_jobs or "job_id" in given else "r.tenant"
     return [f"{tenant} = :tenant", *(condition for field, condition in _NARROWED.items() if field in given)]
 

@@ -1,7 +1,7 @@
 """Pages of runs: merged from live and finished rows, in the order of fire times, ties by id.
 
-A run's fire time and id never change, so that no run is missed or shown twice on the pages of a list, whatever becomes
-of it between two pages.
+A run's fire time and id never change, so that no run is missed or shown twice on the pages of a list, even if it starts
+or ends between two pages.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Find runs that meet a filter, live and finished alike, by the index that serves the filter best."""
+"""Searches for live and finished runs that match a filter, with the index that suits the filter best."""
 
 from __future__ import annotations
 
@@ -77,8 +77,9 @@ class RunSearch(Struct, frozen=True, kw_only=True):
     async def _met(
         self, name: str, meaning: Meaning, fires_from: Iterable[Micros], *, lately: bool = False
     ) -> list[Row]:
-        """Find the runs that meet one of the conditions of a filter. `fires_from` has the earliest fire for each
-        condition."""
+        """Find the runs that match one of the conditions of a filter. `fires_from` has the earliest fire time to
+        search, for each condition.
+        """
         rows: list[Row] = []
         anyones, of_jobs = meaning(run_filters.of_any_job(self.where)), meaning(self.where, of_jobs=True)
         found = zip(meaning(self.where), anyones, of_jobs, strict=True)

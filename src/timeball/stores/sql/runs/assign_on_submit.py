@@ -61,7 +61,9 @@ async def assign_on_submit(
 
 
 async def _call_ill_hosts(tx: Tx, submissions: Sequence[Submission]) -> bool:
-    """True if one of the jobs calls a host with recent failures, so that its circuit breaker must be checked."""
+    """True if one of the jobs calls a host with recent failures. Then the claim must check the circuit breaker of that
+    host.
+    """
     calls = [(each.job.tenant, host) for each in submissions if (host := _host(each.job.spec)) is not None]
     if not calls:
         return False

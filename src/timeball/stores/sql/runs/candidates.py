@@ -42,8 +42,9 @@ class ClaimCandidate(Struct, frozen=True):
 _column = ClaimCandidate.__struct_fields__.index
 ID, FIRE_TIME, ELIGIBLE_AT = map(_column, ("id", "fire_time", "eligible_at"))
 PRIORITY, NOW, SPEC, TASK, GATED = map(_column, ("priority", "now", "spec", "task", "gated"))
-"""Positions of columns. Most candidates are assigned from their plain rows: a `ClaimCandidate` of each would cost more
-than the choice among them."""
+"""Positions of these columns in the row of a candidate. Most candidates are assigned from their plain rows, because
+creating a `ClaimCandidate` for each row would cost more than choosing among them.
+"""
 UNREADABLE: Final = Gates("")
 """Marks a run whose spec this version cannot read: the claim skips it and assigns the others."""
 

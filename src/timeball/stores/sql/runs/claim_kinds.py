@@ -60,7 +60,9 @@ class Candidate(Protocol):
 
 
 def named(need: Need, each: Candidate, offers: Sequence[Offer]) -> Need:
-    """Return what a run needs, with its task kind if a worker with enough slots accepts only some kinds."""
+    """Return the placement requirements of a run. They include its task kind if a worker with enough slots accepts only
+    some kinds.
+    """
     if all(offer.kinds is None for offer in offers if offer.slots >= need.slots):
         return need
     return need.of_kind(_kind(each))

@@ -22,7 +22,7 @@ class LeasedSession(NamedTuple):
     session: str
     name: str
     dedicated: int
-    """0: the worker takes every run."""
+    """0 if the worker takes every run; other values mean that it takes only some."""
     reserved_for: str | None
     ill_host: int
     fitted: int
@@ -38,9 +38,9 @@ class Claimants(Struct, frozen=True):
     ill_host: bool = False
     """True if a host has recent failures, so that circuit breakers must be checked."""
     fitted: bool = False
-    """True if runs with a placement profile wait, which not every worker can execute."""
+    """True if runs with a placement profile are waiting. Not every worker can execute such runs."""
     level: int | None = None
-    """The priority of all other waiting runs, if they have the same one."""
+    """The priority of all waiting runs without a placement profile, if all of them have the same one; else None."""
 
     @property
     def for_anybody(self) -> list[SlotRequest]:

@@ -56,17 +56,22 @@ PROFILES_WAITING = query("profiles_waiting")
 PUT_OFF_RUNS = query("put_off_runs")
 
 LOOK_AT: Final = 500
-"""Number of candidates that a claim reads, however few slots are free, if some of them may have to wait at a gate."""
+"""Number of candidates that a claim reads at least, even if fewer slots are free, when some of them may have to wait at
+a gate.
+"""
 RESERVED_FOR: Final = 15 * MINUTE
-"""How long a worker is reserved for a placement profile; after that another worker may be."""
+"""How long a worker is reserved for a placement profile. After that, another worker may be reserved for it."""
 FARTHEST: Final = SECOND
 """Maximum time before its eligible instant at which a run is claimed."""
 MAX_CLAIMS: Final = 1_000
-"""Maximum number of runs that one claim assigns, whatever capacity the workers report: the next ones are claimed while
-these execute."""
+"""Maximum number of runs that one claim assigns, even if the workers have more free slots. The next runs are claimed
+while these execute.
+"""
 MAX_AHEAD: Final = 5_000
-"""Maximum number if some of the runs are not due yet. A worker starts such a run after a delay that counts from the
-arrival of the answer, so that with two answers the runs of the second might start first."""
+"""Maximum number of runs that one claim assigns if some of them are not due yet. A worker starts such a run after a
+delay that begins when the answer arrives. With two claims, runs of the second answer might start before runs of the
+first, so one claim may assign more of them.
+"""
 _ORDER_OF_LEVEL = itemgetter(ELIGIBLE_AT, FIRE_TIME, ID)
 """Sorts the rows of runs of one priority by rank."""
 
@@ -84,7 +89,9 @@ NEXT_ELIGIBLE_AT = query("next_eligible_at")
 
 
 class AssignedRun(Struct, frozen=True):
-    """The runs that a claim assigned. They are decoded after the transaction, which keeps other writers waiting."""
+    """The runs that a claim assigned. They are decoded after the transaction, because other writers wait while it is
+    open.
+    """
 
     runs: list[tuple[Row, int, SlotRequest]]
     now: Micros
@@ -261,8 +268,9 @@ class _Choice:
         return list(offers.values())
 
     async def _choosy(self, offers: Sequence[Offer], ahead: Micros) -> list[Row]:
-        """Return the runs with a placement profile that one of the waiting workers can satisfy; the others are left to
-        other servers."""
+        """Return the runs whose placement profile one of the waiting workers satisfies. Other servers claim the other
+        runs.
+        """
         waiting = [profile for (profile,) in await self._tx.fetch(PROFILES_WAITING, ahead=ahead)]
         suited = [each for each in waiting if any(offer.may_suit(placement.need_of(each)) for offer in offers)]
         if not suited:

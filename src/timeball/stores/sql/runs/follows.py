@@ -226,7 +226,7 @@ def _is_over(plan: JobPlan, now: Micros) -> bool:
 
 
 async def sums(tx: Tx, after: Sequence[tuple[str, Micros]]) -> dict[str, WaitingEvents]:
-    """Return the fires after an instant that are not planned yet, of each job that has such fires."""
+    """Return, for each job with upstream events, its fires after an instant that are not planned yet."""
     rows = await tx.fetch(SUM_OF_ECHOES, b=after)
     return {job_id: WaitingEvents(count, first, last) for job_id, count, first, last in rows}
 
@@ -265,15 +265,17 @@ async def check(tx: Tx, amendments: Iterable[Amendment]) -> None:
 
 
 async def waiting_of(tx: Tx, jobs: Iterable[Job]) -> dict[str, WaitingEvents]:
-    """Return the fires that are not planned yet of those jobs that follow another, after a fire that a calendar
-    deferred."""
+    """Return the fires of following jobs that are not planned yet. If a calendar deferred a fire, only later fires are
+    returned.
+    """
     following = [(job.id, job.owed or 0) for job in jobs if job.spec.follows is not None]
     return await sums(tx, following) if following else {}
 
 
 async def rewire(tx: Tx, changes: Sequence[tuple[Amendment, Job, Job]]) -> None:
-    """Store which jobs amended jobs follow now. Each change has the amendment and the job before and after; the jobs
-    are locked."""
+    """Store which job each amended job follows. A change consists of the amendment, the job before it and the job after
+    it. The jobs are locked.
+    """
     rows: list[Row] = []
     quiet: list[str] = []
     over: list[str] = []

@@ -49,7 +49,7 @@ class Gone(Struct, frozen=True):
     key: OrderingKey
     run_id: str
     stays: bool = False
-    """True if the run failed and holds the key until a user retries or discards it."""
+    """True if the run failed and keeps its ordering key until a user retries or discards the run."""
 
 
 class LiveHolder(Struct, frozen=True):
@@ -156,7 +156,7 @@ async def _let_earlier_go(
     keys: Sequence[OrderingKey],
     newcomers: Mapping[OrderingKey, Sequence[NewRun]],
 ) -> None:
-    """Give a key that its holder lost to the earliest run, if a run in the queue is earlier than the new ones."""
+    """Give a key that its holder lost to the earliest run in the queue, if that run is earlier than the new runs."""
     earlier = []
     for key, head in (await _heads(tx, keys) if keys else {}).items():
         first = min((run.fire_time, run.id) for run in newcomers[key])
@@ -168,8 +168,10 @@ async def _let_earlier_go(
 
 
 async def reconsider(tx: Tx, given_back: Sequence[Gone]) -> None:
-    """Workers gave runs back. If an earlier run was queued under the same key since the claim, it gets the key, unless
-    it waits for another run of the same job: that is the run that was given back. The keys are locked."""
+    """Decide again which runs hold the keys of runs that workers released. If an earlier run was queued under the same
+    key after the claim, this run gets the key, unless an earlier run of its own job blocks it: that is the released
+    run. The keys are locked.
+    """
     holders = await lock(tx, (each.key for each in given_back))
     mine = {each.run_id: each.key for each in given_back if holders[each.key] == each.run_id}
     movable = [each for each in (await _live_holders(tx, sorted(mine))).values() if each.can_wait] if mine else []

@@ -39,7 +39,7 @@ class LiveRuns(Struct):
     active: list[str] = []
     """Runs that block all others of the job: READY, RUNNING, or BLOCKED by something else than an earlier run."""
     active_since: Micros = NEVER
-    """When the first of the active runs was created: it does not overlap with a fire before that."""
+    """When the first of the active runs was created. A fire before this instant does not overlap with these runs."""
     waiting: list[OverlappingRun] = []
     """Runs that are blocked by an active one, and are due."""
     future: list[OverlappingRun] = []
@@ -51,18 +51,20 @@ class LiveRuns(Struct):
     keys: set[tuple[str, str]] = set()
     """The ordering keys of the runs, each with its tenant."""
     kept_back: set[str] = set()
-    """Active runs that wait for an ordering key."""
+    """The ids of active runs that wait for an ordering key."""
 
     @property
     def replaces(self) -> bool:
         return self.policy in REPLACING
 
     def admit(self) -> Admission:
-        """Return what the policy decides about another run that is due now and comes after all of these."""
+        """Return what the overlap policy decides about a new run of the job that is due now and later than all live
+        runs.
+        """
         return overlap.admit(self.policy, len(self.active) + len(self.waiting), len(self.waiting))
 
     def join(self, run_id: str, admission: Admission, fire_time: Micros) -> None:
-        """Add a run that was admitted."""
+        """Add a new run that the overlap policy admitted to the live runs."""
         if admission is Admission.RUN:
             self.active.append(run_id)
             return
@@ -89,13 +91,15 @@ class LiveRuns(Struct):
 
     @property
     def alone(self) -> bool:
-        """True if the job has no live run: another one would be its only run, and its end would unblock none."""
+        """True if the job has no live run. A new run would then be the only one, and its end would unblock no other
+        run.
+        """
         return self.empty and not self.future
 
     def settle_waiting(self, *, newer: bool = False) -> list[OverlappingRun]:
-        """Decide about the blocked runs: unblock the first if no run is active, and return the due ones to skip.
-
-        `newer`: another run is due that comes after all of these."""
+        """Decide about the blocked runs of the job: unblock the first one if no run is active, and return the due runs
+        to skip. `newer` is True if a due run exists that is later than all live runs.
+        """
         if self.replaces and self.waiting:
             if newer:
                 replaced, self.waiting = self.waiting, []
@@ -124,8 +128,9 @@ class LiveRuns(Struct):
 
 
 async def live_runs(tx: Tx, jobs: Sequence[tuple[str, Overlap, bool]], now: Micros) -> dict[str, LiveRuns]:
-    """Read the live runs of jobs. Each job is given by its id, its policy, and whether all its runs are serial
-    already."""
+    """Read the live runs of jobs. Each job is given by its id, its overlap policy, and whether all its runs are already
+    marked as serial.
+    """
     found = {job_id: LiveRuns(policy) for job_id, policy, _ in jobs}
     if not found:
         return found

@@ -94,8 +94,9 @@ class Runs(StorePart):
         return [moved[id(each)] if id(each) in moved else next(judged) for each in settlements]
 
     async def _settle_simple(self, simple: list[Settlement]) -> list[Settled]:
-        """Settle plain successes. Runs that called a host with recent failures are removed from the list, for the
-        caller to settle."""
+        """Settle plain successes. Settlements of runs that called a host with recent failures are removed from the
+        list; the caller settles these.
+        """
         while simple:
             try:
                 return await self._db.write(settle_plain_success.settling(simple))
@@ -218,7 +219,7 @@ async def lock_runs(tx: Tx, ids: Sequence[str]) -> tuple[list[RunRow], Micros]:
 
 
 def _time_of(locked: Sequence[LockedRunRow]) -> Micros:
-    """Return the time of the store when these rows were read; 0 if there are none."""
+    """Return the time of the store at which these rows were read, which each row contains; 0 if there are no rows."""
     return locked[0].now if locked else 0
 
 

@@ -46,7 +46,9 @@ class CalledIllHosts(Exception):
 
 
 def is_unconstrained(settlement: Settlement) -> bool:
-    """True if the settlement can be a plain success, as far as the worker that reports it knows."""
+    """True if the report of the worker allows a plain success. Conditions that only the store knows are checked by the
+    statement.
+    """
     return (
         type(settlement.outcome) is Succeeded
         and settlement.started_at is not None
@@ -56,8 +58,9 @@ def is_unconstrained(settlement: Settlement) -> bool:
 
 
 def settling(settlements: Sequence[Settlement]) -> Work[list[Settled]]:
-    """Return a transaction that settles all of them. It raises `NotPlain` or `CalledIllHosts` if that is not possible;
-    then nothing may be committed."""
+    """Return a transaction that settles all of these attempts as plain successes. It raises `NotPlain` or
+    `CalledIllHosts` if one of them is not; then the transaction must be rolled back.
+    """
     # Sorted by id, because every transaction locks runs in this order.
     ordered = sorted(settlements, key=_RUN_ID)
     sessions = {each.session for each in settlements}

@@ -76,9 +76,11 @@ class _Writes(Struct):
     again: list[tuple[str, int, Micros, Micros | None, str | None, Micros | None]] = []
     attempts: list[Row] = []
     unsaid: list[tuple[str, int]] = []
-    """Attempts that were released. Their output is deleted, because the next attempt gets the same number."""
+    """Attempts that were released, by run id and attempt number. Their output is deleted, because the next attempt gets
+    the same number.
+    """
     released: set[str] = set()
-    """Exclusive jobs of which a run ended."""
+    """The ids of exclusive jobs one of whose runs ended, so that the next run may be unblocked."""
     gone: list[Gone] = []
     """Runs with an ordering key that ended."""
     returned: list[Gone] = []
@@ -90,11 +92,13 @@ class _Writes(Struct):
     waiting: list[tuple[RunRow, Status]] = []
     """Runs that wait for another attempt."""
     silent: list[str] = []
-    """Runs that ended without an answer from a host."""
+    """The ids of runs that ended without an answer from the host that they call."""
 
 
 async def settle(tx: Tx, settlements: Sequence[Settlement]) -> list[Settled | None]:
-    """Decide and persist the ends of attempts. The result is None where the session does not hold the attempt."""
+    """Decide and persist the ends of attempts. Return one result per settlement; None if the session does not hold the
+    attempt.
+    """
     locked = {each.job_id for each in settlements if each.serial}
     await lock_jobs(tx, locked)
     await ordering_keys.lock(tx, (each.turn for each in settlements))
@@ -190,7 +194,7 @@ def _task_ended(run: NewHistoryRow) -> tuple[str, str, str]:
 
 
 async def release(tx: Tx, job_ids: Iterable[str]) -> None:
-    """Unblock the next run of each exclusive job if no other run of the job is in its way. The jobs are locked."""
+    """Unblock the next run of each exclusive job if no other live run of the job blocks it. The jobs are locked."""
     if (ids := list(job_ids)) and (released := await tx.fetch(RELEASE, b=ids)):
         record_holds(tx, released)
         await close_spans(tx, [row[1] for row in released])
@@ -290,7 +294,9 @@ def _share(
     probing: bool,
 ) -> bool:
     """Record the effects on other runs: the next run of the job or the ordering key, and runs that wait for the permit
-    or the host. Return True if one of them may start now. `probing`: a run probes a host, and this may be that run."""
+    or the host. Return True if one of them may start now. `probing` is True if a run probes its host after failures;
+    this run may be the probe.
+    """
     frees = bool(run.serial) or run.ordering_key is not None or run.permit is not None
     if run.ordering_key is not None and isinstance(transition.to, Status):
         gave_up = transition.to in GAVE_UP

@@ -50,7 +50,7 @@ class JobRow(PlannedJobRow, frozen=True):
 
 
 class VersionRow(Struct, frozen=True):
-    """The spec that a job had until and with this version."""
+    """An old spec of a job. `version` is the last version of the job with this spec."""
 
     job_id: str
     version: int
@@ -113,7 +113,7 @@ class BackfillRow(Struct, frozen=True):
     tenant: str
     job_id: str
     spec: str
-    """JSON: the job's when the backfill was asked for, and its calendars."""
+    """JSON with the spec of the job and its calendars at the time of the request for the backfill."""
     calendars: str
     slot: int | None
     anchor: Micros

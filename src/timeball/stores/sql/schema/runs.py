@@ -66,8 +66,9 @@ class RunRow(RuledRunRow, frozen=True):
     progress_note: str
     failure: str | None
     spec: str | None
-    """The spec with which the run fell due, if its job has another one now; None: that of the job. `task_id` is of the
-    same spec."""
+    """The spec with which the run fell due, if the job was changed since; None if the run executes the current spec of
+    the job. `task_id` belongs to the same spec.
+    """
     task_id: str | None
     poll: int | None
     """The sequence number of the poll for which the run was claimed."""
@@ -86,7 +87,7 @@ class RunRow(RuledRunRow, frozen=True):
 
     @property
     def free_at(self) -> Micros:
-        """The instant from which on the run only waited for a worker."""
+        """The instant after which the run waited only for a free worker."""
         return self.eligible_at if self.let_at is None else max(self.eligible_at, self.let_at)
 
 

@@ -31,7 +31,7 @@ _NO_SPEC: Final = JobSpec(task_id=WEAVER)
 
 
 class _Before(Struct):
-    """The tasks and instances of the workflow run that a run retries, by place."""
+    """The tasks and instances of the failed workflow run that a retry replaces, by their place in the workflow."""
 
     tasks: dict[int, WorkflowStep] = {}
     instances: dict[int, list[WorkflowStep]] = {}
