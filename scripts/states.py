@@ -22,7 +22,7 @@ STATUS_MEANING: Final = {
     Status.RUNNING: "A worker executes it.",
     Status.RETRYING: "An attempt failed, was lost or was handed back. It waits for the next attempt.",
     Status.SUCCEEDED: "An attempt succeeded.",
-    Status.FAILED: "It gave up: the retry policy says that another attempt cannot help.",
+    Status.FAILED: "It failed finally: the retry policy excludes its error from retries.",
     Status.DEAD: "Its retries are used up. It is a dead letter, and waits for a person.",
     Status.CANCELLED: "A user or a rule cancelled it.",
     Status.SKIPPED: "It never ran: its overlap rule, catch-up rule or deadline said so. The ledger has the reason.",
