@@ -10,13 +10,13 @@ from tests.support.stub_server import StubServer
 from timeball import Client, Unavailable
 from timeball.client import retrying
 from timeball.client.event_tail import EventTail
-from timeball.client.http_sync import Interrupted, Unreachable
+from timeball.client.http_sync import AnswerInterrupted, Unreachable
 from timeball.client.requests import events as requests
 from timeball.domain.errors import Unauthorized
 from timeball.domain.instant import SECOND
 
 EVENTS = "/v1/events"
-CUT = Interrupted("Connection reset by peer")
+CUT = AnswerInterrupted("Connection reset by peer")
 
 
 @pytest.fixture(autouse=True)
