@@ -2163,7 +2163,7 @@ export interface components {
         };
         /**
          * Origin
-         * @description The reason why a run exists. Only the first two are fires of the schedule.
+         * @description The reason why a run exists. Only runs with `SCHEDULE` or `CATCH_UP` are fires of the job's schedule.
          * @enum {unknown}
          */
         Origin: "backfill" | "catch_up" | "manual" | "replay" | "retry" | "schedule" | "task";

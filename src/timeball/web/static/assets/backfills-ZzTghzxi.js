@@ -1,1 +1,0 @@
-import{Dt as e}from"./app-kCy2Akb4.js";import{t}from"./placeholder-_WXLb9C-.js";var n=e();function r(){return(0,n.jsx)(t,{title:`Backfills`,icon:`backfill`})}export{r as Page};

@@ -1,1 +1,0 @@
-import{Dt as e,O as t,p as n}from"./app-kCy2Akb4.js";var r=e();function i({title:e,icon:i}){return(0,r.jsxs)(r.Fragment,{children:[(0,r.jsx)(n,{title:e,name:e}),(0,r.jsx)(t,{icon:i,title:`This page is not here yet`,children:`The command line shows the same.`})]})}export{i as t};

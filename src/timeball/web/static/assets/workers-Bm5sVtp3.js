@@ -1,1 +1,0 @@
-import{en as e}from"./app-BH_p7rOJ.js";import{t}from"./placeholder-DMBbyANE.js";var n=e();function r(){return(0,n.jsx)(t,{title:`Workers`,icon:`workers`})}export{r as Page};
