@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from timeball.api.routes.credential_view import CredentialView, credential_view
 from timeball.api.routing import Answer, Call, Permission, Route, answer_json
-from timeball.api.sign_in.credential_view import CredentialView, credential_view
 
 
 async def me(call: Call) -> Answer:

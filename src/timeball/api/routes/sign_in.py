@@ -10,9 +10,9 @@ from msgspec import Struct
 from timeball.api.auth import GRANTS, check_permission
 from timeball.api.bodies import SignInBody
 from timeball.api.query import PageQuery
+from timeball.api.routes.credential_view import CredentialView, credential_view
 from timeball.api.routing import Answer, Call, Permission, Route, answer_json
 from timeball.api.rows import rows
-from timeball.api.sign_in.credential_view import CredentialView, credential_view
 from timeball.domain.errors import Invalid, NotFound, Unauthorized
 from timeball.domain.ids import is_id
 from timeball.domain.instant import render
