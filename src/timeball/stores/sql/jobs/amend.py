@@ -80,8 +80,7 @@ class Writes(Struct):
 
 class Loaded(Struct, frozen=True):
     """The rows from which a batch of amendments is decided. The rows of the jobs, of their ordering keys and of their
-    live runs are locked.
-    """
+    live runs are locked."""
 
     now: Micros
     jobs: dict[str, Job]
@@ -317,8 +316,7 @@ def _given_back(job: Job, future: Sequence[RunRow]) -> Micros | None:
 
 async def withdraw(tx: Tx, job_ids: Sequence[str], now: Micros) -> None:
     """Delete the runs that were planned for future fires, and move each job back to the first of these fires. A job is
-    not changed if a worker already holds such a run. The jobs are locked.
-    """
+    not changed if a worker already holds such a run. The jobs are locked."""
     if not job_ids:
         return
     jobs = {job.id: job for job in await read_jobs(tx, await tx.fetch(LOCK_JOBS, b=list(job_ids)))}
