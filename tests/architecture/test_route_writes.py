@@ -24,7 +24,7 @@ READS = {
     *("next_workflow_at", "workflow_run", "workflow_runs_of", "days_to_prune"),
     *("statistics", "present", "upcoming", "attention_facts"),
     *("has_sign_in_token", "session_by_digest", "list_sessions"),
-    *("sampled_runs", "lane_jobs", "lane_runs", "lane_counts", "schedules_of", "recent_runs"),
+    *("sampled_runs", "lane_jobs", "lane_runs", "lane_counts", "schedules_of", "recent_runs", "versions"),
     *("key_by_digest", "keys", "task", "list_tasks", "calendars", "list_calendars"),
 }
 WRITES = {
