@@ -453,7 +453,8 @@ async def test_health(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     ready = await api("GET", "/readyz", None)
     assert ready.status_code == 200
     assert all(ready.json()["checks"].values())
-    monkeypatch.setattr(api.server.loops[0], "problem", lambda: "no success for 20 s: ZeroDivisionError")
+    planner = next(loop for loop in api.server.loops if loop.name == "planner")
+    monkeypatch.setattr(planner, "problem", lambda: "no success for 20 s: ZeroDivisionError")
     answer = await api("GET", "/readyz", None)
     assert_problem(answer, 503)
     assert answer.json()["checks"]["planner"] is False
