@@ -24,6 +24,7 @@ from timeball.operation.events.filters import EventFilter
 from timeball.operation.events.job_facts import JobFacts
 from timeball.operation.events.window import TenantWindow
 from timeball.ports.store.changes import RunChange
+from timeball.ports.store.jobs import MAX_VERSIONS
 from timeball.ports.store.registry import Key
 from timeball.ports.store.sign_in import NewSession
 from timeball.slices import at_once
@@ -81,6 +82,8 @@ class State:
     large_job: str = ""
     spare_job: str = ""
     cron_job: str = ""
+    edited_job: str = ""
+    """A job with as many former definitions as are listed."""
     workflow: str = ""
     small_workflow: str = ""
     workflow_run: str = ""
@@ -253,6 +256,7 @@ def plain(method: str, path: str, *queries: str, **fields: Any) -> None:
             name="c0",
             keyId="k_none",
             sessionId="s_none",
+            workerId=f"w_{'0' * 28}",
         )
         return [Ask(address, query=query, about=query, **fields) for query in queries or ("",)]
 
@@ -354,6 +358,12 @@ plain("POST", "/v1/jobs/{jobId}/resume")
 plain("GET", "/v1/jobs/{jobId}/runs", "limit=1000")
 plain("GET", "/v1/jobs/{jobId}/logs", "limit=1000")
 plain("GET", "/v1/jobs/{jobId}/why")
+
+
+@case("GET", "/v1/jobs/{jobId}/versions")
+def versions(state: State) -> list[Ask]:
+    paths = {"large": state.large_job, "workflow": state.workflow, "many": state.edited_job}
+    return [Ask(f"/v1/jobs/{ident}/versions", query="limit=1000", about=about) for about, ident in paths.items()]
 
 
 @case("DELETE", "/v1/jobs/{jobId}")
@@ -572,6 +582,7 @@ plain("GET", "/v1/forecast", "", "bucket=9h")
 plain("GET", "/v1/clock")
 plain("POST", "/v1/clock:accept", status=(200, 409))
 plain("GET", "/v1/workers")
+plain("POST", "/v1/workers/{workerId}/drain", status=(404,))
 plain("GET", "/v1/api-keys")
 plain("DELETE", "/v1/api-keys/{keyId}", status=(404,))
 plain("POST", "/v1/sign-out")
@@ -703,6 +714,11 @@ async def stored(api: Api, size: Size) -> State:
     await _put(api, "POST", f"/v1/workflows/{state.small_workflow}/run")
     await _runs(state)
     await _sessions(api, size)
+    for path in (f"/v1/jobs/{state.large_job}", f"/v1/workflows/{state.workflow}"):
+        await _put(api, "PATCH", path, encoded({"description": "changed"}))
+    state.edited_job = await _put(api, "POST", "/v1/jobs", value(filled(b"{%b}" % (b" " * 20), 20_000)))
+    for at in range(MAX_VERSIONS):
+        await _put(api, "PATCH", f"/v1/jobs/{state.edited_job}", encoded({"description": f"{at}"}))
     return state
 
 

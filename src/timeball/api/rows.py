@@ -24,14 +24,16 @@ class RowError(Struct, frozen=True):
     detail: str
 
 
-def rows(items: Iterable[Item], view: Callable[[Item], object], name: str, ident: Callable[[Item], str]) -> list[Raw]:
+def rows(
+    items: Iterable[Item], view: Callable[[Item], object], name: str, ident: Callable[[Item], str | int]
+) -> list[Raw]:
     """Return each item as JSON, rendered by `view`. If that fails, the row has the field `name` with the id of the
     item.
     """
     return [_row(item, view, name, ident) for item in items]
 
 
-def _row(item: Item, view: Callable[[Item], object], name: str, ident: Callable[[Item], str]) -> Raw:
+def _row(item: Item, view: Callable[[Item], object], name: str, ident: Callable[[Item], str | int]) -> Raw:
     try:
         return Raw(_encode(view(item)))
     except Exception as error:

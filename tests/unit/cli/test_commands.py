@@ -764,6 +764,50 @@ def test_draining_may_be_waited_for(server: StubServer, run: Timeball, monkeypat
     assert run("workers", "drain", ident, "--wait", "-o", "json").stdout.strip().endswith('"status":"left"}')
 
 
+VERSIONS = {
+    "items": [
+        {
+            "version": 5,
+            "at": "2026-03-03T00:00:00Z",
+            "by": "ci",
+            "job": {"name": "etl", "timeout": None, "tags": ["a"]},
+        },
+        {"version": 2, "at": "2026-03-02T00:00:00Z", "by": None, "job": {"name": "etl", "timeout": "5m", "tags": []}},
+        {"version": 1, "at": "2026-03-01T00:00:00Z", "by": None, "job": {"name": "old", "timeout": "5m", "tags": []}},
+    ],
+    "nextCursor": None,
+}
+
+
+def test_versions_of_a_job_name_what_each_changed(server: StubServer, run: Timeball) -> None:
+    server.on("GET", f"/v1/jobs/{JOB_ID}/versions", VERSIONS)
+    assert run("jobs", "versions", JOB_ID).stdout.splitlines() == [
+        "VERSION\tAT\tBY\tCHANGED",
+        "5\t2026-03-03T00:00:00Z\tci\ttimeout,tags",
+        "2\t2026-03-02T00:00:00Z\t-\tname",
+        "1\t2026-03-01T00:00:00Z\t-\tcreated",
+    ]
+    assert len(json.loads(run("jobs", "versions", JOB_ID, "-o", "json").stdout)["items"]) == 3
+
+
+def test_two_versions_of_a_job_are_compared(server: StubServer, run: Timeball) -> None:
+    """Version 4 was made by a pause: it has the definition of version 2."""
+    server.on("GET", f"/v1/jobs/{JOB_ID}/versions", VERSIONS)
+    compared = run("jobs", "versions", JOB_ID, "--diff", "4", "5").stdout.splitlines()
+    assert compared[:2] == ["--- version 2", "+++ version 5"]
+    assert [line for line in compared[2:] if line[0] in "+-"] == [
+        '-  "timeout": "5m",',
+        '-  "tags": []',
+        '+  "timeout": null,',
+        '+  "tags": [',
+        '+    "a"',
+        "+  ]",
+    ]
+    assert run("jobs", "versions", JOB_ID, "--diff", "5", "9").stdout == ""
+    unknown = run("jobs", "versions", JOB_ID, "--diff", "0", "5")
+    assert (unknown.exit_code, "'0'" in unknown.stderr) == (4, True)
+
+
 def test_empty_lists_say_what_to_do_next(server: StubServer, run: Timeball) -> None:
     server.on("GET", "/v1/jobs", {"items": []})
     assert "Create one: timeball jobs create" in run("jobs", "list", "-o", "table").stdout

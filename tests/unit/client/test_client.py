@@ -223,6 +223,23 @@ def test_a_run_without_a_result_has_none(server: StubServer, client: Client) -> 
         client.result("r_3")
 
 
+def test_versions_of_a_job_are_fetched_page_by_page(server: StubServer, client: Client) -> None:
+    path = "/v1/jobs/j_1/versions"
+    first = {"version": 3, "at": "2026-03-01T00:00:00Z", "by": "ci", "job": {"name": "etl"}}
+    server.on("GET", path, {"items": [first], "nextCursor": "2"})
+    server.on("GET", path, {"items": [{"version": 1}], "nextCursor": None})
+    newest, oldest = client.job_versions("j_1")
+    assert (newest.version, newest.by, newest.job, oldest.version, oldest.by) == (3, "ci", {"name": "etl"}, 1, None)
+    assert newest.at is not None
+    assert server.last.query == {"cursor": "2"}
+
+
+def test_a_worker_is_drained(server: StubServer, client: Client) -> None:
+    server.on("POST", "/v1/workers/w_1/drain", {"workerId": "w_1", "status": "draining"}, status=202)
+    answer = client.drain_worker("w_1")
+    assert (answer.worker_id, answer.status) == ("w_1", "draining")
+
+
 def test_the_rest_of_the_methods_reach_their_routes(server: StubServer, client: Client) -> None:
     run = {"runId": "r_1", "jobId": "j_1", "status": "queued"}
     server.on("PATCH", "/v1/jobs/j_1", JOB)

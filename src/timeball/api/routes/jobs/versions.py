@@ -45,7 +45,7 @@ async def list_versions(call: Call) -> Answer:
             raise spec
         return VersionView(version=each.version, at=render(each.at), by=each.by, job=spec_view(spec))
 
-    shown = rows(page.items, view, "version", lambda each: str(each.version))
+    shown = rows(page.items, view, "version", lambda each: each.version)
     return answer_json({"items": shown, "nextCursor": page.next_cursor})
 
 
