@@ -201,14 +201,14 @@ def test_every_instant_can_be_shown(moment: int) -> None:
 @pytest.mark.asyncio(loop_scope="module")
 async def test_a_row_that_cannot_be_shown_costs_no_other_row(api: Api) -> None:
     first, second = await api.create(name="good"), await api.create(name="bad")
-    real = views.job_view
+    real = views.extended_job_view
 
-    def broken(found: Any) -> Any:
+    def broken(kind: Any, found: Any, **more: Any) -> Any:
         if found.job.id == second["jobId"]:
             raise OverflowError("year 10000 is out of range")
-        return real(found)
+        return real(kind, found, **more)
 
-    with mock.patch.object(views, "job_view", broken):
+    with mock.patch.object(views, "extended_job_view", broken):
         for path in ("/v1/jobs",):
             answer = await api.get(path)
             rows = {row["jobId"]: row for row in (answer if isinstance(answer, list) else answer["items"])}
