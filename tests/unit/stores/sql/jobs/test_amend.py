@@ -73,7 +73,7 @@ def test_a_run_that_is_due_keeps_the_spec_it_fell_due_with() -> None:
     edited = structs.replace(of.spec, priority=9)
     decided = decide([change(of, spec=edited)], loaded(of, live(of, NOW - SECOND)))
     assert [job_id for job_id, _, _ in decided.writes.kept_specs] == [of.id]
-    assert [(job_id, version) for job_id, version, _, _ in decided.writes.versions] == [(of.id, of.version)]
+    assert [(job_id, version) for job_id, version, *_ in decided.writes.versions] == [(of.id, of.version)]
 
 
 def test_deciding_changes_nothing_that_was_loaded() -> None:

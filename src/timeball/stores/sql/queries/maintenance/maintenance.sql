@@ -111,8 +111,8 @@ ORDER BY i.created_at LIMIT :most;
 DELETE FROM idempotency WHERE (tenant, key) IN (SELECT tenant, key FROM {batch b: tenant text, key text});
 
 -- name: versions_to_prune
--- Some specs that were replaced before an instant, unless a run from that time exists. The newest one of each job stays:
--- it says when, and by which request, the job got its current spec.
+-- Some specs that were replaced before an instant, unless a run from that time exists.
+-- The newest one of each job stays: it says when, and by which request, the job got its current spec.
 SELECT v.job_id, v.version FROM job_versions v WHERE v.replaced_at < :before
   AND EXISTS (SELECT 1 FROM job_versions n WHERE n.job_id = v.job_id AND n.version > v.version)
   AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.job_id = v.job_id AND r.id < :until)
