@@ -1,8 +1,8 @@
 """Every part, where its program is found, and how it is installed.
 
-A part comes at a pinned version into `.parts/` in the checkout. To add one, add it to `PARTS`, and write two kinds of
-tests in this folder: a smoke test, which `make test` runs where the part is installed, and the full suite, marked with
-`parts`, which `make test-parts` runs. Both get the program from `require`.
+A part comes at a pinned version into `.parts/` in the checkout; only Chromium is the one of the system. To add one, add
+it to `PARTS`, and write two kinds of tests in this folder: a smoke test, which `make test` runs where the part is
+installed, and the full suite, marked with `parts`, which `make test-parts` runs. Both get the program from `require`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,10 @@ FOLDER = Path(__file__).parents[2] / ".parts"
 INSTALLED = FOLDER / "installed"
 """Written when `make parts` has installed every part."""
 NPM_FILES = ("package.json", "package-lock.json")
+PYTHON_FILE = Path(__file__).with_name("requirements.txt")
+BROWSERS = ("chromium", "google-chrome", "google-chrome-stable", "chromium-browser")
+APT_LOCK_SECONDS = 300
+"""Another process may use apt at the same time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +34,7 @@ class Part:
     size: str
     """On disk."""
     find: Callable[[], Path | None]
-    """Its program; None: it is not installed, or at another version than the pinned one."""
+    """Its program, file or folder; None: it is not installed, or at another version than the pinned one."""
     install: Callable[[], None]
     """Parts with the same installer are installed together."""
 
@@ -49,10 +54,15 @@ def is_ci() -> bool:
 
 
 def _npm_program(name: str) -> Callable[[], Path | None]:
+    find = _npm_file(f".bin/{name}")
+    return lambda: find() if shutil.which("node") else None
+
+
+def _npm_file(name: str) -> Callable[[], Path | None]:
     def find() -> Path | None:
-        program = FOLDER / "npm" / "node_modules" / ".bin" / name
+        found = FOLDER / "npm" / "node_modules" / name
         is_pinned = all(_text(FOLDER / "npm" / file) == _text(Path(__file__).with_name(file)) for file in NPM_FILES)
-        return program if is_pinned and program.exists() and shutil.which("node") else None
+        return found if is_pinned and found.exists() else None
 
     return find
 
@@ -66,6 +76,38 @@ def _install_npm_packages() -> None:
     subprocess.run(["npm", "ci", "--no-audit", "--no-fund", "--loglevel=error"], cwd=folder, check=True)
 
 
+def _find_python_packages() -> Path | None:
+    folder = FOLDER / "python"
+    is_pinned = _text(folder / PYTHON_FILE.name) == _text(PYTHON_FILE)
+    return folder if is_pinned and (folder / "playwright").exists() else None
+
+
+def _install_python_packages() -> None:
+    """Into a folder of their own: they are larger than everything else that the tests need together."""
+    folder = FOLDER / "python"
+    shutil.rmtree(folder, ignore_errors=True)
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    subprocess.run([*pip, "--target", folder, "--requirement", PYTHON_FILE], check=True)
+    shutil.copy(PYTHON_FILE, folder)
+
+
+def _find_browser() -> Path | None:
+    found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+    return None if found is None else Path(found)
+
+
+def _install_browser() -> None:
+    if shutil.which("apt-get") is None or os.geteuid() != 0:
+        raise OSError(
+            "Chromium is not installed. Install it with the package manager of the system, for example with "
+            f"`sudo apt-get install chromium`. A program with one of these names is used: {', '.join(BROWSERS)}."
+        )
+    apt = ["apt-get", "--quiet", "--yes", "-o", f"DPkg::Lock::Timeout={APT_LOCK_SECONDS}"]
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    subprocess.run([*apt, "update"], check=True, env=environment)
+    subprocess.run([*apt, "install", "--no-install-recommends", "chromium"], check=True, env=environment)
+
+
 def _text(path: Path) -> str | None:
     return path.read_text("utf-8") if path.exists() else None
 
@@ -76,6 +118,27 @@ _PARTS = (
         purpose="generates TypeScript from /openapi.json (npm, needs Node 20)",
         size="45 MB",
         find=_npm_program("openapi-typescript"),
+        install=_install_npm_packages,
+    ),
+    Part(
+        name="chromium",
+        purpose="opens the web UI in tests (the package of the system; apt-get installs it, as root)",
+        size="350 MB",
+        find=_find_browser,
+        install=_install_browser,
+    ),
+    Part(
+        name="playwright",
+        purpose="controls Chromium in tests (PyPI)",
+        size="165 MB",
+        find=_find_python_packages,
+        install=_install_python_packages,
+    ),
+    Part(
+        name="axe-core",
+        purpose="checks that the web UI is accessible (npm)",
+        size="3 MB",
+        find=_npm_file("axe-core/axe.min.js"),
         install=_install_npm_packages,
     ),
 )

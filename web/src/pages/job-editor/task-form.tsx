@@ -97,7 +97,7 @@ export function TaskForm({ editor, fixedKind }: { editor: Editor; fixedKind: boo
 
 const PARAMETER_HINTS: Record<Exclude<Kind, 'workflow'>, string> = {
   http: 'A JSON object. Without a body, it is the body of the request.',
-  shell: 'A JSON object. Each one becomes an environment variable.',
+  shell: 'A JSON object. The command gets it in the environment variable TIMEBALL_PARAMETERS.',
   script: 'A JSON object that the script gets.',
   python: 'A JSON object: the keyword arguments of the function.',
   registered: 'A JSON object with the parameters of the task.',

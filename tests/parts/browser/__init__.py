@@ -1,0 +1,1 @@
+"""Tests of the web UI in Chromium, against real processes of Timeball."""
