@@ -21,7 +21,7 @@ READS = {
     *("first_attempts", "ledger", "ledger_sums", "logs", "finished_in", "output_in", "referred_to"),
     *("circumstances", "standing", "run_marks", "next_eligible_at", "holding", "held", "worker_orders"),
     *("pause_orders", "preemptions", "next_look_at", "next_expiry", "lapsed", "unreported", "workers"),
-    *("next_workflow_at", "workflow_run", "workflow_runs_of", "days_to_prune"),
+    *("gone_workers", "next_workflow_at", "workflow_run", "workflow_runs_of", "days_to_prune"),
     *("statistics", "present", "upcoming", "attention_facts"),
     *("has_sign_in_token", "session_by_digest", "list_sessions"),
     *("sampled_runs", "lane_jobs", "lane_runs", "lane_counts", "schedules_of", "recent_runs", "versions"),

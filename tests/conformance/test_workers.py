@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from tests.support.builders import LEASE, one_shot, settlement, worker
 from timeball.domain.instant import HOUR, MILLISECOND, SECOND
 from timeball.domain.run.lifecycle import Lost
@@ -9,7 +11,7 @@ from timeball.domain.run.status import Status
 from timeball.ports.store.registry import Key
 from timeball.ports.store.runs import Claim, SlotRequest, Wanted
 from timeball.ports.store.store import Store
-from timeball.ports.store.workers import Lease
+from timeball.ports.store.workers import Lease, SessionEnd
 from timeball.ports.worker_protocol import LOCAL_KEY
 
 LOCAL = ("worker of w_1", LOCAL_KEY)
@@ -40,6 +42,33 @@ async def test_a_session_is_listed_while_it_has_a_lease(store: Store) -> None:
     assert newest.lease_until > store.now() + LEASE - 10 * SECOND
     await store.end_session("w_2")
     assert [each.session for each in await store.workers()] == ["w_1"]
+
+
+async def test_a_session_that_ended_is_listed_as_lost_or_left(store: Store) -> None:
+    await store.register(worker("w_2", name="anna", labels=["gpu"]), LEASE)
+    await store.register(worker("w_3", name="bert"), 1)
+    await store.drain("w_2")
+    assert await store.end_session("w_2")
+    await asyncio.sleep(0.01)
+    gone = {each.session: each for each in await store.gone_workers(10)}
+    assert gone.keys() == {"w_2", "w_3"}
+    assert (gone["w_2"].ended, gone["w_2"].labels, gone["w_2"].name) == (SessionEnd.LEFT, ["gpu"], "anna")
+    assert gone["w_2"].draining_since is not None
+    assert gone["w_2"].lease_until <= store.now()
+    assert [each.session for each in await store.workers()] == ["w_1"]
+    assert len(await store.gone_workers(1)) == 1
+    await store.forget_sessions(store.now())
+    assert await store.gone_workers(10) == []
+
+
+async def test_a_session_is_lost_when_its_whole_lease_ran_out(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("timeball.stores.sql.runs.workers.LEASE", MILLISECOND)
+    await store.register(worker("w_2"), MILLISECOND)
+    await asyncio.sleep(0.01)
+    (unmarked,) = await store.gone_workers(10)
+    await store.lapsed(10)
+    (marked,) = await store.gone_workers(10)
+    assert (unmarked.ended, marked.ended) == (SessionEnd.LOST, SessionEnd.LOST)
 
 
 async def test_what_a_worker_offers_is_kept_to_the_thousandth_of_a_cpu(store: Store) -> None:

@@ -431,6 +431,25 @@ async def test_workers_are_listed_and_leave(api: Api, worker: FakeWorker) -> Non
     await worker.send("goodbye", {"session": worker.session}, 204)
     lost = await worker.send("beat", {"session": worker.session, "held": []}, 409)
     assert lost["code"] == "session_lost"
+    assert (await api.get("/v1/workers"))["items"] == []
+    [gone] = (await api.get("/v1/workers?include=gone"))["items"]
+    assert (gone["name"], gone["status"], gone["workerId"]) == ("w1", "left", worker.session)
+    assert gone["endedAt"] >= shown["startedAt"]
+    assert shown["endedAt"] is None
+
+
+async def test_the_runs_of_a_worker_are_those_that_it_executes(api: Api, worker: FakeWorker) -> None:
+    await api.create()
+    assigned = await worker.take()
+    path = f"/v1/runs?workerId={worker.session}"
+    await api.create()
+    assert [run["runId"] for run in (await api.get(path))["items"]] == [assigned["runId"]]
+    assert (await api.get(f"{path}&status=succeeded,queued"))["items"] == []
+    assert (await api.get("/v1/runs?workerId=w_0000000000000000000000000000"))["items"] == []
+    await worker.succeed(assigned)
+    assert (await api.get(path))["items"] == []
+    refused = await api("GET", f"{path}&archived=true")
+    assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "/query/workerId")
 
 
 async def test_a_worker_that_is_drained_is_told_with_its_poll_and_gets_nothing_new(

@@ -187,6 +187,12 @@ async def test_a_forecast_counts_fires_and_knows_its_limits(api: Api) -> None:
     assert all(item["fires"] >= 30 for item in found["items"][1:-1])
     assert found["peak"]["fires"] == max(item["fires"] for item in found["items"])
     assert found["unmeasuredJobs"] >= 30
+    assert (found["busiest"][0]["bucket"], len(found["busiest"])) == (found["peak"], 12)
+    assert found["peak"]["jobs"] >= 30
+    causes = found["busiest"][0]["causes"]
+    assert [cause["runSeconds"] for cause in causes] == [None] * 5
+    assert causes[0]["fires"] >= causes[-1]["fires"] >= 1
+    assert (await api("GET", f"/v1/jobs/{causes[0]['jobId']}")).json()["name"] == causes[0]["jobName"]
     assert found["notes"][-1].startswith("No worker is alive")
     other = (await api("GET", "/v1/forecast?bucket=1d", key=OTHER)).json()
     assert (other["jobs"], other["peak"]) == (0, None)

@@ -581,7 +581,7 @@ def delete_calendar(state: State) -> list[Ask]:
 plain("GET", "/v1/forecast", "", "bucket=9h")
 plain("GET", "/v1/clock")
 plain("POST", "/v1/clock:accept", status=(200, 409))
-plain("GET", "/v1/workers")
+plain("GET", "/v1/workers", "", "include=gone")
 plain("POST", "/v1/workers/{workerId}/drain", status=(404,))
 plain("GET", "/v1/api-keys")
 plain("DELETE", "/v1/api-keys/{keyId}", status=(404,))

@@ -133,6 +133,7 @@ class RunsQuery(LettersQuery, frozen=True, rename="camel", forbid_unknown_fields
 
 
 class RunListQuery(RunsQuery, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    worker_id: Annotated[Text, Meta(description="Only runs that this worker executes now.")] = ""
     archived: Annotated[bool, Meta(description="List archived runs instead of those in the store.")] = False
 
 
@@ -212,6 +213,7 @@ def run_filter(given: LetterGroupsQuery | DeadLetterFilter, tenant: str, under: 
         task_id=given.task_id or None,
         origin=frozenset(_origin(word, under) for word in origin),
         fingerprint=given.fingerprint or None,
+        session=getattr(given, "worker_id", "") or None,
         made_before=None if created_before is None else ids.first_run(created_before),
     )
 

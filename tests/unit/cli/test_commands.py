@@ -707,6 +707,22 @@ def test_forecast(server: StubServer, run: Timeball, monkeypatch: pytest.MonkeyP
     assert json.loads(run("forecast", "-o", "json").stdout)["slots"] == 10
 
 
+def test_the_peak_of_a_forecast_names_its_jobs() -> None:
+    from timeball.cli.inspect.forecast import peak
+    from timeball.client.models.schedules import BusyForecastBucket, Forecast, ForecastBucket, ForecastCause
+
+    hour = datetime(2026, 3, 1, 2, tzinfo=UTC)
+    busy = ForecastBucket(since=hour, until=hour + timedelta(hours=1), fires=161, load=0.5, jobs=9)
+    causes = [ForecastCause(job_id="j_1", job_name="etl", fires=160, run_seconds=1200), ForecastCause("j_2", fires=1)]
+    found = Forecast(items=[busy], peak=busy, slots=10, busiest=[BusyForecastBucket(bucket=busy, causes=causes)])
+    assert peak(found).splitlines()[1:] == [
+        "  etl: 160 fires, 1,200.0 run seconds",
+        "  j_2: 1 fire",
+        "  and 7 more jobs",
+    ]
+    assert "161 fires, 50.0% of 10 slots" in peak(found)
+
+
 def test_a_bar_is_as_long_as_there_are_fires() -> None:
     from timeball.cli.inspect.forecast import WIDTH, bar
 
@@ -730,7 +746,8 @@ def test_tasks_and_workers(server: StubServer, run: Timeball) -> None:
     assert "backup\tshell\t2" in run("tasks", "list").stdout
     assert "command\tx\n" in run("tasks", "show", "backup").stdout
     assert run("tasks", "delete", "backup").exit_code == 0
-    listed = run("workers").stdout
+    listed = run("workers", "--gone").stdout
+    assert server.last.query == {"include": "gone"}
     assert "rack\tw_1\t3\t5/8\t0/any\t0/any\ta, b\t-\t" in listed
     assert f"bench\tw_2\t0\t1/0\t0.5/1.5\t256/512 MiB\tgpu only\t{RUN_ID}\t" in listed
 

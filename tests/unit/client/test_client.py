@@ -268,7 +268,8 @@ def test_the_rest_of_the_methods_reach_their_routes(server: StubServer, client: 
     assert client.pause("j_1", "holiday").job_id == client.resume("j_1").job_id == "j_1"
     assert client.status("j_1").run_id == "r_1"
     assert client.next("j_1") == [datetime(2026, 3, 1, 2, tzinfo=UTC)]
-    assert [found.run_id for found in client.runs(job_id="j_1")] == ["r_1"]
+    assert [found.run_id for found in client.runs(job_id="j_1", worker_id="w_1")] == ["r_1"]
+    assert server.last.query == {"jobId": "j_1", "workerId": "w_1"}
     assert client.cancel("r_1").status == client.retry("r_1").status == "queued"
     assert [found.run_id for found in client.dead_letters()] == ["r_1"]
     assert client.retry_dead(["r_1"]).items[0].retried_as == "r_2"
@@ -281,4 +282,7 @@ def test_the_rest_of_the_methods_reach_their_routes(server: StubServer, client: 
     assert server.last.json == {"action": "cancel", "filter": {"tag": "t"}, "dryRun": True}
     assert next(client.tasks()).task_id == "t"
     assert client.workers()[0].slots == 4
+    assert server.last.query == {}
+    assert client.workers(gone=True)[0].ended_at is None
+    assert server.last.query == {"include": "gone"}
     assert client.create_key("worker").key == "tb_x"

@@ -916,7 +916,7 @@ export interface paths {
         };
         /**
          * Forecast fires and compare them with capacity
-         * @description By default the next week, by the hour: the fires of the tenant's active jobs by schedules and calendars, the work that they need if they take as long as recently, and the capacity of the live workers.
+         * @description By default the next week, by the hour: the fires of the tenant's active jobs by schedules and calendars, the work that they need if they take as long as recently, and the capacity of the live workers. `busiest` names the jobs behind the buckets with the most work.
          */
         get: operations["getForecast"];
         put?: never;
@@ -974,7 +974,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List workers, newest first */
+        /**
+         * List workers, newest first
+         * @description Workers with a valid lease; with `include=gone`, those that have gone follow them.
+         */
         get: operations["getWorkers"];
         put?: never;
         post?: never;
@@ -3089,6 +3092,7 @@ export interface components {
             leftOutJobs: number;
             moreJobs: boolean;
             peak: components["schemas"]["BucketView"] | null;
+            busiest: components["schemas"]["BusyBucketView"][];
             items: components["schemas"]["BucketView"][];
             notes: string[];
         };
@@ -3100,6 +3104,22 @@ export interface components {
             runSeconds: number;
             capacitySeconds: number;
             load: number | null;
+            jobs: number;
+        };
+        /** BusyBucketView */
+        BusyBucketView: {
+            bucket: components["schemas"]["BucketView"];
+            causes: components["schemas"]["CauseView"][];
+        };
+        /**
+         * CauseView
+         * @description A job that fires in a bucket.
+         */
+        CauseView: {
+            jobId: string;
+            jobName: string;
+            fires: number;
+            runSeconds: number | null;
         };
         /** StatsAnswer */
         StatsAnswer: {
@@ -3252,8 +3272,9 @@ export interface components {
             workerId: string;
             name: string;
             /** @enum {unknown} */
-            status: "draining" | "live";
+            status: "draining" | "left" | "live" | "lost";
             drainingSince: string | null;
+            endedAt: string | null;
             slots: number;
             running: number;
             cpu: number | null;
@@ -4277,6 +4298,8 @@ export interface operations {
                 status?: string;
                 /** @description One or several, separated by commas. */
                 origin?: string;
+                /** @description Only runs that this worker executes now. */
+                workerId?: string;
                 /** @description List archived runs instead of those in the store. */
                 archived?: boolean;
             };
@@ -4897,6 +4920,8 @@ export interface operations {
                 status?: string;
                 /** @description One or several, separated by commas. */
                 origin?: string;
+                /** @description Only runs that this worker executes now. */
+                workerId?: string;
                 /** @description List archived runs instead of those in the store. */
                 archived?: boolean;
             };
@@ -5031,6 +5056,8 @@ export interface operations {
                 status?: string;
                 /** @description One or several, separated by commas. */
                 origin?: string;
+                /** @description Only runs that this worker executes now. */
+                workerId?: string;
                 /** @description List archived runs instead of those in the store. */
                 archived?: boolean;
             };
@@ -5909,7 +5936,10 @@ export interface operations {
     };
     getWorkers: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description `gone`: also workers that were lost or left within the last hour, at most 200. */
+                include?: "" | "gone";
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -5927,6 +5957,7 @@ export interface operations {
             };
             401: components["responses"]["Problem401"];
             403: components["responses"]["Problem403"];
+            422: components["responses"]["Problem422"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from timeball.api.routing import Answer, Call, Permission, Route, answer_json
 from timeball.api.rows import rows
@@ -12,7 +12,11 @@ from timeball.api.views import moment
 from timeball.domain.dispatch import placement
 from timeball.domain.instant import render
 from timeball.operation.workers.drain_worker import drain_worker
-from timeball.ports.store.workers import WorkerRecord
+from timeball.ports.store.workers import SessionEnd, WorkerRecord
+
+MAX_GONE: Final = 200
+"""Maximum number of workers in a list whose sessions have ended."""
+WorkerStatus = Literal["live", "draining", "lost", "left"]
 
 
 class InUse(Struct, frozen=True, rename="camel"):
@@ -26,9 +30,12 @@ class InUse(Struct, frozen=True, rename="camel"):
 class WorkerView(Struct, frozen=True, rename="camel", kw_only=True):
     worker_id: str
     name: str
-    status: Literal["live", "draining"]
-    """`draining`: it was ordered to drain. It gets no new runs, and leaves when its runs have ended."""
+    status: WorkerStatus
+    """`draining`: it was ordered to drain. It gets no new runs, and leaves when its runs have ended. `lost`: its lease
+    ran out. `left`: it was stopped, or drained."""
     draining_since: str | None
+    ended_at: str | None
+    """When its lease ran out, or when it left; null while its lease is valid."""
     slots: int
     running: int
     """Number of runs that the worker executes now."""
@@ -55,13 +62,23 @@ class WorkerList(Struct, frozen=True, rename="camel"):
     next_cursor: str | None = None
 
 
+class WorkersQuery(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    include: Annotated[
+        Literal["", "gone"],
+        Meta(description="`gone`: also workers that were lost or left within the last hour, at most 200."),
+    ] = ""
+
+
 class DrainAnswer(Struct, frozen=True, rename="camel"):
     worker_id: str
     status: Literal["draining"]
 
 
 async def list_workers(call: Call) -> Answer:
+    query: WorkersQuery = call.query
     workers = await call.context.store.workers()
+    if query.include == "gone":
+        workers += await call.context.store.gone_workers(MAX_GONE)
     return answer_json({"items": rows(workers, _view, "workerId", lambda worker: worker.session), "nextCursor": None})
 
 
@@ -70,12 +87,19 @@ async def drain(call: Call) -> Answer:
     return answer_json(DrainAnswer(call.worker_id, "draining"), 202)
 
 
+def _status(worker: WorkerRecord) -> WorkerStatus:
+    if worker.ended is not None:
+        return "lost" if worker.ended is SessionEnd.LOST else "left"
+    return "live" if worker.draining_since is None else "draining"
+
+
 def _view(worker: WorkerRecord) -> WorkerView:
     return WorkerView(
         worker_id=worker.session,
         name=worker.name,
-        status="live" if worker.draining_since is None else "draining",
+        status=_status(worker),
         draining_since=moment(worker.draining_since),
+        ended_at=None if worker.ended is None else render(worker.lease_until),
         slots=worker.slots,
         running=worker.running,
         cpu=worker.cpu,
@@ -99,7 +123,9 @@ ROUTES: Final = (
         path="/v1/workers",
         permission=Permission.READ,
         summary="List workers, newest first",
+        description="Workers with a valid lease; with `include=gone`, those that have gone follow them.",
         handle=list_workers,
+        query=WorkersQuery,
         answer=WorkerList,
     ),
     Route(

@@ -11,7 +11,7 @@ from timeball.cli.output.output import Column
 from timeball.cli.session import CliSession, connected
 
 if TYPE_CHECKING:
-    from timeball.client.models.schedules import Forecast, ForecastBucket
+    from timeball.client.models.schedules import Forecast, ForecastBucket, ForecastCause
 
 WIDTH: Final = 40
 """Length of the longest bar, in characters."""
@@ -30,7 +30,8 @@ WIDTH: Final = 40
 def forecast(session: CliSession, *, since: str | None, until: str | None, bucket: str) -> None:
     """Show the expected fires, and the work that they need compared with the capacity of the live workers.
 
-    Prints one line for each --bucket of time with fires, and the peak. Notes name jobs that are estimated or left out.
+    Prints one line for each --bucket of time with fires, the peak, and the jobs that cause it. Notes name jobs that are
+    estimated or left out.
 
     \b
     Examples:
@@ -74,4 +75,13 @@ def peak(found: Forecast) -> str:
     if found.peak is None:
         return "There is no peak."
     load = "" if found.peak.load is None else f", {found.peak.load:.1%} of {found.slots:,} slots"
-    return f"The peak starts at {times.exact(found.peak.since)}: {found.peak.fires:,} fires{load}."
+    lines = [f"The peak starts at {times.exact(found.peak.since)}: {found.peak.fires:,} fires{load}."]
+    causes = found.busiest[0].causes if found.busiest else []
+    lines += [f"  {cause.job_name or cause.job_id}: {_work(cause)}" for cause in causes]
+    rest = found.peak.jobs - len(causes)
+    return "\n".join([*lines, f"  and {rest:,} more jobs"] if causes and rest > 0 else lines)
+
+
+def _work(cause: ForecastCause) -> str:
+    fires = f"{cause.fires:,} {'fire' if cause.fires == 1 else 'fires'}"
+    return fires if cause.run_seconds is None else f"{fires}, {cause.run_seconds:,.1f} run seconds"

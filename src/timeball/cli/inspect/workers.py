@@ -1,4 +1,4 @@
-"""`timeball workers`: lists the live workers."""
+"""`timeball workers`: lists and drains workers."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 
 @click.group(cls=LazyGroup, invoke_without_command=True)
+@click.option("--gone", is_flag=True, help="Also list workers that were lost or left within the last hour.")
 @connected
-def workers(session: CliSession) -> None:
+def workers(session: CliSession, *, gone: bool) -> None:
     """List the live workers, and the resources of each that are in use; or drain a worker.
 
     A worker with "only" after its labels accepts only runs that ask for one of these labels. A worker that is kept for
@@ -33,7 +34,7 @@ def workers(session: CliSession) -> None:
         return
     from timeball.client.requests import workers as requests
 
-    answer = session.ask(requests.workers())
+    answer = session.ask(requests.workers(gone=gone))
     if answer is not None:
         session.output.table(
             _COLUMNS, answer.items, nothing="No workers. Start one: timeball worker --server URL --token-file PATH"

@@ -46,10 +46,13 @@ def runs() -> None:
 @runs.command("list")
 @_status
 @run_selection.narrowing
+@click.option("--worker", "worker_id", metavar="WORKER", help="Only runs that the worker with this id executes now.")
 @click.option("--archived", is_flag=True, help="List the runs that are only in the archive.")
 @listing.limits
 @connected
-def list_runs(session: CliSession, *, archived: bool, limit: int, everything: bool, **flags: Any) -> None:
+def list_runs(
+    session: CliSession, *, worker_id: str | None, archived: bool, limit: int, everything: bool, **flags: Any
+) -> None:
     """List runs, newest fire time first.
 
     \b
@@ -63,7 +66,7 @@ def list_runs(session: CliSession, *, archived: bool, limit: int, everything: bo
     where = run_selection.meant(session, flags)
     listing.show(
         session,
-        lambda cursor: requests.runs(**where, archived=archived, limit=limit, cursor=cursor),
+        lambda cursor: requests.runs(**where, worker_id=worker_id, archived=archived, limit=limit, cursor=cursor),
         COLUMNS,
         everything=everything,
         nothing="No runs.",

@@ -35,10 +35,12 @@ class RunMethods(Asking):
         task_id: str | None = None,
         fingerprint: str | None = None,
         origin: str | None = None,
+        worker_id: str | None = None,
         archived: bool = False,
     ) -> Iterator[Run]:
-        """Yield all matching runs, latest fire time first. `since` and `until` limit the fire time. With `archived`,
-        yield the runs that are only in the archive, newest first."""
+        """Yield all matching runs, latest fire time first. `since` and `until` limit the fire time. With
+        `worker_id`, yield the runs that this worker executes now. With `archived`, yield the runs that are only in the
+        archive, newest first."""
         return self._pages(
             lambda cursor: requests.runs(
                 job_id=job_id,
@@ -50,6 +52,7 @@ class RunMethods(Asking):
                 task_id=task_id,
                 fingerprint=fingerprint,
                 origin=origin,
+                worker_id=worker_id,
                 archived=archived,
                 cursor=cursor,
             )
@@ -138,10 +141,12 @@ class AsyncRunMethods(AsyncAsking):
         task_id: str | None = None,
         fingerprint: str | None = None,
         origin: str | None = None,
+        worker_id: str | None = None,
         archived: bool = False,
     ) -> AsyncIterator[Run]:
-        """Yield all matching runs, latest fire time first. `since` and `until` limit the fire time. With `archived`,
-        yield the runs that are only in the archive, newest first."""
+        """Yield all matching runs, latest fire time first. `since` and `until` limit the fire time. With
+        `worker_id`, yield the runs that this worker executes now. With `archived`, yield the runs that are only in the
+        archive, newest first."""
         return self._pages(
             lambda cursor: requests.runs(
                 job_id=job_id,
@@ -153,6 +158,7 @@ class AsyncRunMethods(AsyncAsking):
                 task_id=task_id,
                 fingerprint=fingerprint,
                 origin=origin,
+                worker_id=worker_id,
                 archived=archived,
                 cursor=cursor,
             )

@@ -10,9 +10,10 @@ from timeball.client.requests import workers as requests
 class WorkerMethods(Asking):
     """Methods of `Client` about workers."""
 
-    def workers(self) -> list[Worker]:
-        """Return the live workers, newest first."""
-        return self.ask(requests.workers()).items
+    def workers(self, *, gone: bool = False) -> list[Worker]:
+        """Return the live workers, newest first. With `gone`, followed by those that were lost or left within the last
+        hour."""
+        return self.ask(requests.workers(gone=gone)).items
 
     def drain_worker(self, worker_id: str) -> DrainingWorker:
         """Order a worker to drain: it takes nothing new, finishes what it has, and leaves."""
@@ -22,9 +23,10 @@ class WorkerMethods(Asking):
 class AsyncWorkerMethods(AsyncAsking):
     """Methods of `AsyncClient` about workers."""
 
-    async def workers(self) -> list[Worker]:
-        """Return the live workers, newest first."""
-        return (await self.ask(requests.workers())).items
+    async def workers(self, *, gone: bool = False) -> list[Worker]:
+        """Return the live workers, newest first. With `gone`, followed by those that were lost or left within the last
+        hour."""
+        return (await self.ask(requests.workers(gone=gone))).items
 
     async def drain_worker(self, worker_id: str) -> DrainingWorker:
         """Order a worker to drain: it takes nothing new, finishes what it has, and leaves."""

@@ -42,6 +42,24 @@ class ForecastBucket(Model, frozen=True):
     capacity_seconds: float = 0
     load: float | None = None
     """`run_seconds` divided by `capacity_seconds`; None if there is no worker."""
+    jobs: int = 0
+    """Number of jobs that fire in it."""
+
+
+class ForecastCause(Model, frozen=True):
+    """A job that fires in a bucket of a forecast."""
+
+    job_id: str
+    job_name: str = ""
+    fires: int = 0
+    run_seconds: float | None = None
+    """Its expected work in the bucket; None if the duration of its runs is not known."""
+
+
+class BusyForecastBucket(Model, frozen=True):
+    bucket: ForecastBucket
+    causes: list[ForecastCause] = []
+    """The jobs that need the most of its work."""
 
 
 class Forecast(Model, frozen=True):
@@ -49,6 +67,8 @@ class Forecast(Model, frozen=True):
 
     items: list[ForecastBucket]
     peak: ForecastBucket | None = None
+    busiest: list[BusyForecastBucket] = []
+    """The buckets with the most work, the busiest first."""
     slots: int = 0
     jobs: int = 0
     estimated_jobs: int = 0

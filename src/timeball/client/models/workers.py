@@ -16,13 +16,16 @@ class InUse(Model, frozen=True):
 
 
 class Worker(Model, frozen=True):
-    """A live worker."""
+    """A worker."""
 
     worker_id: str = ""
     name: str = ""
     status: str = "live"
-    """`live`, or `draining`: it gets no new runs, and leaves when its runs have ended."""
+    """`live`; `draining`: it gets no new runs, and leaves when its runs have ended; `lost`: its lease ran out; `left`:
+    it was stopped, or drained."""
     draining_since: datetime | None = None
+    ended_at: datetime | None = None
+    """When it was lost, or left; None while its lease is valid."""
     slots: int = 0
     running: int = 0
     cpu: float | None = None

@@ -6,8 +6,8 @@ from timeball.client.models.workers import DrainingWorker, StoreClock, Workers
 from timeball.client.requests.request import ApiRequest, get, post
 
 
-def workers() -> ApiRequest[Workers]:
-    return get("/v1/workers", Workers)
+def workers(*, gone: bool = False) -> ApiRequest[Workers]:
+    return get("/v1/workers", Workers, include="gone" if gone else None)
 
 
 def drain_worker(worker_id: str) -> ApiRequest[DrainingWorker]:

@@ -3,11 +3,15 @@
 Jobs with the same fires are counted together: a thousand jobs at midnight are one rule. A rule with more than
 `MAX_OF_RULE` fires is counted up to this number and extrapolated at the same rate. After `MAX_INSTANTS` fires in all,
 the remaining rules are not counted. The forecast reports the number of jobs of both kinds.
+
+For the buckets with the most work, the forecast names the jobs that need the most of it. While rules are counted, each
+bucket keeps the few rules whose largest job needs the most: these contain the largest jobs of the bucket.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import heappush, heapreplace, nlargest
 from itertools import islice
 from typing import Final
 
@@ -22,6 +26,10 @@ from timeball.domain.schedule.schedule import CronSchedule, Interval, Window
 
 MAX_OF_RULE: Final = 100_000
 MAX_INSTANTS: Final = 2_000_000
+MAX_BUSIEST: Final = 12
+"""Maximum number of buckets whose jobs the forecast names."""
+MAX_CAUSES: Final = 5
+"""Maximum number of jobs that the forecast names for a bucket."""
 
 
 class ForecastBucket(Struct):
@@ -32,10 +40,29 @@ class ForecastBucket(Struct):
     fires: int = 0
     run_seconds: float = 0.0
     """Expected slot seconds: the sum of slots times run duration, for jobs whose duration is known."""
+    jobs: int = 0
+    """Number of jobs that fire in it."""
+
+
+class LoadCause(Struct, frozen=True):
+    """A job that fires in a bucket."""
+
+    job: Job
+    fires: int
+    run_seconds: float | None
+    """None if the duration of its runs is not known."""
+
+
+class BusyBucket(Struct, frozen=True):
+    bucket: ForecastBucket
+    causes: list[LoadCause]
+    """The jobs that need the most slot seconds in it, at most `MAX_CAUSES`."""
 
 
 class Forecast(Struct):
     buckets: list[ForecastBucket]
+    busiest: list[BusyBucket] = []
+    """The buckets with the most slot seconds, at most `MAX_BUSIEST`. Without a known duration, the fires decide."""
     jobs: int = 0
     """Number of jobs that were counted."""
     estimated: int = 0
@@ -48,8 +75,7 @@ class Forecast(Struct):
     @property
     def peak(self) -> ForecastBucket | None:
         """The bucket with the most slot seconds; None if no bucket has a fire."""
-        busiest = max(self.buckets, key=lambda bucket: (bucket.run_seconds, bucket.fires), default=None)
-        return busiest if busiest is not None and busiest.fires else None
+        return self.busiest[0].bucket if self.busiest else None
 
 
 class _Rule(Struct):
@@ -58,6 +84,10 @@ class _Rule(Struct):
     job: Job
     closures: Closures
     jobs: list[Job]
+
+
+_Share = tuple[float, int, int, _Rule]
+"""What the largest job of a rule needs in a bucket: slot seconds, fires, the negative number of the rule, the rule."""
 
 
 def forecast_fires(
@@ -73,7 +103,8 @@ def forecast_fires(
     if not grid:
         return found
     budget = MAX_INSTANTS
-    for rule in _rules(jobs, closures):
+    largest: list[list[_Share]] = [[] for _ in grid]
+    for number, rule in enumerate(_rules(jobs, closures)):
         if budget <= 0:
             found.left_out += len(rule.jobs)
             continue
@@ -83,11 +114,48 @@ def forecast_fires(
         found.estimated += len(rule.jobs) if estimated else 0
         if counts:
             found.unmeasured += sum(job.id not in means for job in rule.jobs)
-        seconds = sum(means.get(job.id, 0.0) * job.spec.need.slots for job in rule.jobs)
+        needs = [means.get(job.id, 0.0) * job.spec.need.slots for job in rule.jobs]
+        seconds, most = sum(needs), max(needs)
         for at, fires in counts.items():
-            found.buckets[at].fires += fires * len(rule.jobs)
-            found.buckets[at].run_seconds += fires * seconds
+            bucket = found.buckets[at]
+            bucket.fires += fires * len(rule.jobs)
+            bucket.run_seconds += fires * seconds
+            bucket.jobs += len(rule.jobs)
+            _keep(largest[at], (fires * most, fires, -number, rule))
+    found.busiest = _busiest(found.buckets, largest, means)
     return found
+
+
+def _keep(shares: list[_Share], share: _Share) -> None:
+    if len(shares) < MAX_CAUSES:
+        heappush(shares, share)
+    elif share[:3] > shares[0][:3]:
+        heapreplace(shares, share)
+
+
+def _busiest(
+    buckets: Sequence[ForecastBucket], largest: Sequence[Sequence[_Share]], means: Mapping[str, float]
+) -> list[BusyBucket]:
+    ranked = nlargest(
+        MAX_BUSIEST,
+        (at for at, bucket in enumerate(buckets) if bucket.fires),
+        key=lambda at: (buckets[at].run_seconds, buckets[at].fires, -at),
+    )
+    return [BusyBucket(buckets[at], _causes(largest[at], means)) for at in ranked]
+
+
+def _causes(shares: Sequence[_Share], means: Mapping[str, float]) -> list[LoadCause]:
+    def cause(job: Job, fires: int) -> LoadCause:
+        mean = means.get(job.id)
+        return LoadCause(job, fires, None if mean is None else fires * mean * job.spec.need.slots)
+
+    ordered = sorted(shares, key=lambda share: share[:3], reverse=True)
+    found = [
+        cause(job, fires)
+        for _, fires, _, rule in ordered
+        for job in nlargest(MAX_CAUSES, rule.jobs, key=lambda job: means.get(job.id, 0.0) * job.spec.need.slots)
+    ]
+    return nlargest(MAX_CAUSES, found, key=lambda each: (each.run_seconds or 0.0, each.fires))
 
 
 def grid(since: Micros, until: Micros, width: Micros) -> list[ForecastBucket]:

@@ -34,6 +34,8 @@ class RunFilter(Struct, frozen=True, kw_only=True):
     origin: frozenset[Origin] = frozenset()
     fingerprint: str | None = None
     """The fingerprint of the error that ended the run."""
+    session: str | None = None
+    """Only runs that the worker of this session executes now."""
     made_before: str | None = None
     """Only ids before this one."""
     unattended: bool = False

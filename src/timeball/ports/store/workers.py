@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import Protocol
 
 from msgspec import Struct
@@ -11,6 +12,13 @@ from timeball.domain.dispatch.placement import NOTHING, UNLIMITED, Need, Offer, 
 from timeball.domain.instant import Micros
 from timeball.ports.store.runs import Settlement
 from timeball.ports.worker_protocol import LOCAL_KEY
+
+
+class SessionEnd(StrEnum):
+    LOST = "lost"
+    """The lease ran out."""
+    LEFT = "left"
+    """The worker said goodbye: it was stopped or drained."""
 
 
 class WorkerRecord(Struct, frozen=True, kw_only=True):
@@ -41,6 +49,8 @@ class WorkerRecord(Struct, frozen=True, kw_only=True):
     """The placement profile for which the worker is reserved: a run with it waits until the worker has the capacity."""
     draining_since: Micros | None = None
     """When the worker was ordered to drain; None: it was not."""
+    ended: SessionEnd | None = None
+    """How its session ended; None: it has a valid lease."""
 
     @property
     def offer(self) -> Offer:
@@ -133,4 +143,10 @@ class WorkerStore(Protocol):
 
     async def workers(self) -> list[WorkerRecord]:
         """Return the workers with a valid lease, newest first."""
+        ...
+
+    async def gone_workers(self, limit: int) -> list[WorkerRecord]:
+        """Return up to `limit` workers whose session has ended and is not deleted yet, the last to end first. Their
+        `lease_until` is the time of the end.
+        """
         ...

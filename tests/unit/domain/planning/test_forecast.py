@@ -89,3 +89,34 @@ def test_what_is_too_much_is_estimated_or_left_out_and_told(monkeypatch: pytest.
 def test_nothing_is_no_peak() -> None:
     assert forecast_fires([], {}, {}, grid(NOW, NOW + DAY, HOUR), NOW).peak is None
     assert forecast_fires(jobs(), {}, {}, [], NOW).buckets == []
+
+
+def test_the_busiest_buckets_name_the_jobs_that_need_the_most() -> None:
+    everything = jobs()
+    means = {each.id: float(at) for at, each in enumerate(everything) if at % 2}
+    found = forecast_fires(everything, {}, means, grid(NOW, NOW + 3 * DAY, 6 * HOUR), NOW)
+    ranked = sorted(found.buckets, key=lambda bucket: (-bucket.run_seconds, -bucket.fires, bucket.since))
+    assert [busy.bucket for busy in found.busiest] == [bucket for bucket in ranked if bucket.fires][
+        : forecast.MAX_BUSIEST
+    ]
+    for busy in found.busiest:
+        fires = {
+            each.id: sum(at >= busy.bucket.since for at in expected(each, busy.bucket.until, {})) for each in everything
+        }
+        firing = {job_id: count for job_id, count in fires.items() if count}
+        assert busy.bucket.jobs == len(firing)
+        needs = sorted(((means.get(job_id, 0.0) * count, count) for job_id, count in firing.items()), reverse=True)
+        assert [(each.run_seconds or 0.0, each.fires) for each in busy.causes] == needs[: forecast.MAX_CAUSES]
+        assert all((each.run_seconds is None) == (each.job.id not in means) for each in busy.causes)
+
+
+def test_the_largest_job_is_named_although_many_small_ones_fire_together() -> None:
+    """Jobs with the same fires are one rule: rules rank by their largest job, so that no sum hides a large job."""
+    small = [job(NOW, schedule=CronSchedule("0 0 * * *")) for _ in range(500)]
+    rules = [job(NOW, schedule=CronSchedule(f"{minute} 0 * * *")) for minute in range(1, 20)]
+    large = job(NOW, schedule=CronSchedule("30 0 * * *"))
+    means = {each.id: 1.0 for each in [*small, *rules]} | {large.id: 60.0}
+    found = forecast_fires([*small, *rules, large], {}, means, grid(NOW, NOW + DAY, HOUR), NOW)
+    assert [busy.bucket.jobs for busy in found.busiest] == [520]
+    assert found.busiest[0].causes[0].job == large
+    assert len(found.busiest[0].causes) == forecast.MAX_CAUSES

@@ -13,7 +13,7 @@ from timeball.domain.duration import Duration
 from timeball.domain.errors import Invalid
 from timeball.domain.instant import DAY, MINUTE, Micros, render
 from timeball.domain.planning import forecast
-from timeball.domain.planning.forecast import ForecastBucket
+from timeball.domain.planning.forecast import ForecastBucket, LoadCause
 from timeball.operation.schedules.forecast import MAX_JOBS, Foreseen, forecast_fires
 
 USUAL: Final = 7 * DAY
@@ -31,6 +31,24 @@ class BucketView(Struct, frozen=True, rename="camel", kw_only=True):
     """Capacity of the workers that are alive now: slots times seconds."""
     load: float | None
     """`runSeconds` divided by `capacitySeconds`; null if no worker is alive."""
+    jobs: int
+    """Number of jobs that fire in it."""
+
+
+class CauseView(Struct, frozen=True, rename="camel", kw_only=True):
+    """A job that fires in a bucket."""
+
+    job_id: str
+    job_name: str
+    fires: int
+    run_seconds: float | None
+    """Its expected work in the bucket; null if the duration of its runs is not known."""
+
+
+class BusyBucketView(Struct, frozen=True, rename="camel", kw_only=True):
+    bucket: BucketView
+    causes: list[CauseView]
+    """The jobs that need the most of its work, at most 5."""
 
 
 class ForecastAnswer(Struct, frozen=True, rename="camel", kw_only=True):
@@ -49,6 +67,8 @@ class ForecastAnswer(Struct, frozen=True, rename="camel", kw_only=True):
     more_jobs: bool
     """True if there are more jobs than were read."""
     peak: BucketView | None
+    busiest: list[BusyBucketView]
+    """The buckets with the most work, at most 12, the busiest first. Without known durations, the fires decide."""
     items: list[BucketView]
     notes: list[str]
     """Sentences about what is left out or estimated."""
@@ -94,6 +114,10 @@ def _answer(found: Foreseen, since: Micros, until: Micros, width: Micros) -> For
         left_out_jobs=known.left_out,
         more_jobs=found.more,
         peak=None if known.peak is None else _view(known.peak, found.slots),
+        busiest=[
+            BusyBucketView(bucket=_view(busy.bucket, found.slots), causes=[_cause(cause) for cause in busy.causes])
+            for busy in known.busiest
+        ],
         items=[_view(bucket, found.slots) for bucket in known.buckets],
         notes=_notes(found),
     )
@@ -108,6 +132,16 @@ def _view(bucket: ForecastBucket, slots: int) -> BucketView:
         run_seconds=round(bucket.run_seconds, 3),
         capacity_seconds=there_is,
         load=round(bucket.run_seconds / there_is, 4) if there_is else None,
+        jobs=bucket.jobs,
+    )
+
+
+def _cause(cause: LoadCause) -> CauseView:
+    return CauseView(
+        job_id=cause.job.id,
+        job_name=cause.job.spec.name,
+        fires=cause.fires,
+        run_seconds=None if cause.run_seconds is None else round(cause.run_seconds, 3),
     )
 
 
@@ -138,7 +172,8 @@ ROUTES: Final = (
         summary="Forecast fires and compare them with capacity",
         description=(
             "By default the next week, by the hour: the fires of the tenant's active jobs by schedules and calendars,"
-            " the work that they need if they take as long as recently, and the capacity of the live workers."
+            " the work that they need if they take as long as recently, and the capacity of the live workers. `busiest`"
+            " names the jobs behind the buckets with the most work."
         ),
         handle=read,
         query=ForecastQuery,

@@ -61,6 +61,8 @@ async def answer_runs(call: Call, where: RunFilter, query: LettersQuery) -> Answ
 async def list_runs(call: Call) -> Answer:
     query: RunListQuery = call.query
     where = run_filter(query, call.tenant)
+    if query.archived and query.worker_id:
+        raise Invalid("no worker executes an archived run", "/query/workerId")
     return await (answer_archived(call, where, query) if query.archived else answer_runs(call, where, query))
 
 

@@ -55,6 +55,7 @@ _NARROWED: Final = {
     "task_id": "j.task_id = :task_id",
     "tag": "EXISTS (SELECT 1 FROM job_tags t WHERE t.job_id = r.job_id AND t.tag = :tag)",
     "fingerprint": "r.fingerprint = :fingerprint",
+    "session": resolve("r.state = {state.running} AND r.session = :session"),
     "made_before": "r.id < :made_before",
 }
 """The condition of each field of a filter, if the field is set."""
@@ -138,6 +139,8 @@ def reaching(where: RunFilter, *, of_jobs: bool = False) -> tuple[str, ...]:
     """
     if where.fire_from is None or (where.status and Status.SKIPPED not in where.status) or where.dead_letters:
         return ()
+    if where.session is not None:
+        return ()
     narrow = " AND ".join([*_narrow(_given(where, of_jobs), of_jobs), *_of_origin(where.origin), _REACHING])
     return f"{narrow} AND {SHORT} AND {_OUTSIDE_SHORT}", f"{narrow} AND {LONG} AND {_OUTSIDE_LONG}"
 
@@ -197,8 +200,8 @@ def _live(
         return (" AND ".join([*narrow, *_shown_as(shown)]),)
     return tuple(
         " AND ".join([*narrow, found_by, *_shown_as(shown & possible)])
-        for found_by, possible in _STATES.values()
-        if not shown or shown & possible
+        for state, (found_by, possible) in _STATES.items()
+        if (not shown or shown & possible) and (state is State.RUNNING or "session" not in given)
     )
 
 
@@ -209,7 +212,7 @@ def _finished(
     """Return one condition for each failed status or unusual origin. A single condition for several of them would
     search all runs, most of which succeeded and came from the schedule."""
     wanted = sorted(status & TERMINAL)
-    if status and not wanted:
+    if (status and not wanted) or "session" in given:
         return ()
     is_unhappy = bool(wanted) and Status.SUCCEEDED not in wanted
     is_unusual = bool(origin) and Origin.SCHEDULE not in origin

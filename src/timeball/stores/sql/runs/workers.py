@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import starmap
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -17,10 +18,10 @@ from timeball.domain.run.lifecycle import LEASE, Lost, Outcome, Released, report
 from timeball.domain.task.kinds import KINDS
 from timeball.domain.task.task import DEFAULT_GRACE
 from timeball.ports.store.runs import Settlement
-from timeball.ports.store.workers import Lease, Unreported, WorkerRecord
+from timeball.ports.store.workers import Lease, SessionEnd, Unreported, WorkerRecord
 from timeball.ports.worker_protocol import LOCAL_KEY
 from timeball.stores.sql.changes import record_worker
-from timeball.stores.sql.driver import Row, Tx, scalar
+from timeball.stores.sql.driver import Tx, scalar
 from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.rows.unreadable import unread
 from timeball.stores.sql.rows.values import LARGEST, as_json, plain
@@ -37,6 +38,7 @@ END_SESSION = query("end_session")
 HELD_BY = query("held_by")
 FORGET_SESSIONS = query("forget_sessions")
 WORKERS = query("workers")
+GONE_WORKERS = query("gone_workers")
 SHARES_USED = query("shares_used")
 
 DEDICATED = 1
@@ -141,6 +143,16 @@ class Workers(StorePart):
     async def workers(self) -> list[WorkerRecord]:
         return await self._db.read(alive, slow=True)
 
+    async def gone_workers(self, limit: int) -> list[WorkerRecord]:
+        async def work(tx: Tx) -> list[WorkerRecord]:
+            rows = await tx.fetch(GONE_WORKERS, lease=LEASE, most=limit)
+            return [
+                msgspec.structs.replace(_worker(row, {}), ended=SessionEnd.LOST if was_lost else SessionEnd.LEFT)
+                for *row, was_lost in rows
+            ]
+
+        return await self._db.read(work, slow=True, may_lag=True)
+
 
 async def alive(tx: Tx) -> list[WorkerRecord]:
     """Return the workers with a valid lease, newest first."""
@@ -232,7 +244,7 @@ def told_apart(labels: str, dedicated: int) -> tuple[list[str], list[str] | None
     return own, [word.removeprefix(KIND_MARK) for word in words if word not in own] if dedicated & RESTRICTED else None
 
 
-def _worker(row: Row, held_by_session: Mapping[str, Sequence[tuple[Need, int]]]) -> WorkerRecord:
+def _worker(row: Sequence[Any], held_by_session: Mapping[str, Sequence[tuple[Need, int]]]) -> WorkerRecord:
     session, name, slots, labels, tasks, version, started_at, seen_at, lease_until, *offer = row
     cpu, memory, dedicated, reserved_for, key, draining_since = offer
     held = held_by_session.get(session, ())

@@ -99,6 +99,14 @@ SELECT w.session, w.name, w.slots, w.labels, w.tasks, w.version, w.started_at, w
   ) THEN w.reserved_for END, w.key_id, w.draining_since
 FROM workers w WHERE w.lapsed = {lease.held} AND w.lease_until > {now} ORDER BY w.started_at DESC, w.session DESC;
 
+-- name: gone_workers
+-- The last :most sessions without a valid lease, and whether the lease ran out: a worker that says goodbye ends its
+-- lease before that.
+SELECT w.session, w.name, w.slots, w.labels, w.tasks, w.version, w.started_at, w.seen_at, w.lease_until,
+  w.cpu, w.memory, w.dedicated, NULL, w.key_id, w.draining_since,
+  CASE WHEN w.lease_until - w.seen_at >= :lease THEN 1 ELSE 0 END
+FROM workers w WHERE w.lease_until <= {now} ORDER BY w.lease_until DESC, w.session DESC LIMIT :most;
+
 -- name: shares_used
 -- The number of running attempts of each session, by placement profile.
 SELECT r.session, r.profile, COUNT(*) FROM runs r
