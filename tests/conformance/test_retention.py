@@ -6,13 +6,15 @@ from functools import partial
 import pytest
 import pytest_asyncio
 
-from tests.conformance.test_lists import driver, finished
+from tests.conformance.conftest import Tamper
+from tests.conformance.test_lists import driver, finished, run_id
 from tests.conformance.test_ordering_keys import BOOM, NO_RETRIES, claim
 from tests.conformance.test_settling import chunk
 from tests.support.builders import one_shot, recurring, run, settlement
 from tests.support.day_ranges import leading, patiently, prepare_days
 from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND, Micros
 from timeball.domain.job.job import JobState
+from timeball.domain.planning.planning import JobPlan, Span
 from timeball.domain.retention import day_of
 from timeball.domain.run.ledger import Origin, Verdict
 from timeball.domain.run.status import Status
@@ -119,6 +121,31 @@ async def test_sums_of_a_day_grow_when_more_of_it_goes(store: Store, past: Micro
         await remember(store, [finished(sent.job, past + number, number)])
         await prune(store)
     assert (await store.ledger_sums(sent.job.id, 0, store.now())).counts == {Verdict.ON_TIME: 3}
+
+
+async def test_a_ledger_row_stays_while_fires_are_added_to_it(store: Store, past: Micros, tamper: Tamper) -> None:
+    """I2, I23: fires that were never run share a row, which may be much older than the newest of them."""
+    sent, now = recurring(past, seconds=3_600, next_fire_at=past), store.now()
+    await store.submit([sent])
+    spans = Span(past, past + HOUR, 2, Verdict.MISSED, "m"), Span(now - DAY, now - HOUR, 24, Verdict.MISSED, "m")
+    for span in spans:
+        job = (await store.jobs([sent.job.id]))[sent.job.id].job
+        plan = JobPlan(job, (span,), span.last + HOUR, span.last + HOUR)
+        assert await store.commit_plans([plan], [[run_id(span.first, 1)]])
+        if span is spans[0]:
+            await tamper(f"UPDATE history SET finished_at = {past + HOUR} WHERE job_id = '{sent.job.id}'")
+
+    async def lately() -> tuple[dict[Verdict, int], list[int]]:
+        rows = await store.ledger(sent.job.id, now - 2 * DAY, now, None, 10)
+        sums = await store.ledger_sums(sent.job.id, now - 2 * DAY, now)
+        return sums.counts, [each.fires for each in rows.items]
+
+    await prune(store)
+    assert await lately() == ({Verdict.MISSED: 26}, [26])
+
+    await tamper(f"UPDATE history SET finished_at = {past + DAY} WHERE job_id = '{sent.job.id}'")
+    await prune(store)
+    assert (await store.ledger_sums(sent.job.id, 0, now)).counts == {Verdict.MISSED: 26}, "it is counted when it goes"
 
 
 async def test_one_shots_go_with_their_last_run_and_schedules_stay(store: Store, past: Micros) -> None:

@@ -35,7 +35,7 @@ from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.jobs import amend, backfills, manual_runs
 from timeball.stores.sql.maintenance import maintenance
-from timeball.stores.sql.planning import plans
+from timeball.stores.sql.planning import ledger_spans, plans
 from timeball.stores.sql.registry import calendars
 from timeball.stores.sql.runs import (
     assign_on_submit,
@@ -534,6 +534,11 @@ def _sums_forgotten(world: World) -> Patches:
     return [mock.patch.object(maintenance, "add_sums", add_sums)]
 
 
+def _age_of_first_fire(world: World) -> Patches:
+    """A ledger row is deleted when its first fire is old, even if fires were added to it recently."""
+    return [_text(ledger_spans, "GROW_SPANS", ", finished_at = {now}", "")]
+
+
 def _pruned_by_day(world: World) -> Patches:
     """All runs that were created on a day that is over are deleted, even if they ended recently."""
     return [
@@ -687,6 +692,7 @@ PLANTS: dict[str, Plant] = {
         ("deposed-keeper", "I9", _deposed_keeper, "retention", 44),
         ("sums-forgotten", "I23", _sums_forgotten, "retention", 0),
         ("pruned-by-day", "I2", _pruned_by_day, "retention", 0),
+        ("age-of-first-fire", "I2", _age_of_first_fire, "retention", 5),
         ("live-silenced", "I2 I8", _live_silenced, "retention", 3),
         ("no-session-guard", "I31", _no_session_guard, "forgery", 4),
         ("every-key-fits", "I31", _every_key_fits, "forgery", 0),

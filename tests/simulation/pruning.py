@@ -20,7 +20,7 @@ from tests.simulation.records import Micros, Violation
 from tests.simulation.storage import at_once
 from tests.simulation.weather import S
 from timeball.domain import ids, retention
-from timeball.domain.job.job import JobState
+from timeball.domain.job.job import HORIZON, JobState
 from timeball.domain.run.ledger import DUE
 from timeball.domain.run.run import Run
 from timeball.ports.store.jobs import JobStatus
@@ -40,8 +40,9 @@ FINISHED_OF_DAY = "SELECT id FROM history WHERE id >= ? AND id < ?"
 
 
 def keep_for(seed: int) -> Micros:
-    """Return the retention time, from a random source of its own."""
-    return Random(f"retention {seed}").choice((12, 20, 40)) * S
+    """Return the retention time, from a random source of its own. It is longer than the planning horizon, as every
+    retention is: the fire of a run is over before the run may be deleted."""
+    return Random(f"retention {seed}").choice((20, 25, 40)) * S
 
 
 @contextmanager
@@ -115,6 +116,8 @@ class Gone:
         for run in gone.values():
             if run.finished_at is None or run.finished_at >= before or not run.is_terminal:
                 raise Violation("I2", f"{run} went, although it did not end before {before}")
+            if run.fire_until >= before + HORIZON:
+                raise Violation("I2", f"{run} went, although it counts a fire after {before}")
 
     def _nobody_needs(self, run_ids: set[str], held: set[str]) -> None:
         """Check that no worker holds the deleted runs, and that none of them gave up and blocks its ordering key."""

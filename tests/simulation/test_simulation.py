@@ -40,6 +40,16 @@ def test_promises_hold_in_worlds_of_their_own(theme: str, first: int) -> None:
         all_is_well(seed, theme)
 
 
+@pytest.mark.parametrize(
+    ("theme", "seed"),
+    [
+        pytest.param("retention", 26, id="a run that was cancelled before its fire is pruned after it"),
+    ],
+)
+def test_promises_hold_where_they_once_broke(theme: str, seed: int) -> None:
+    all_is_well(seed, theme)
+
+
 def all_is_well(seed: int, theme: str | None) -> None:
     outcome = simulate(seed, tail=0, theme=theme)
     assert outcome.violation is None, (

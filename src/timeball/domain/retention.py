@@ -9,6 +9,8 @@ from timeball.domain.instant import DAY, Micros
 
 DEFAULT: Final = 30 * DAY
 SHORTEST: Final = DAY
+"""Minimum retention. It is much longer than the planning horizon, so the fire of a run is past before the run may be
+deleted: the daily sums contain no fires to come."""
 DAYS_AHEAD: Final = 3
 """Number of days after today whose partitions are created in advance."""
 KEY_LIFE: Final = 2 * DAY

@@ -4,10 +4,11 @@ import random
 
 import pytest
 
-from timeball.domain import duration, ids, instant
+from timeball.domain import duration, ids, instant, retention
 from timeball.domain.dispatch import priority
 from timeball.domain.errors import Invalid
 from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND
+from timeball.domain.job.job import HORIZON
 
 
 @pytest.mark.parametrize(
@@ -84,3 +85,10 @@ def test_ids_of_a_batch_are_as_many_and_all_different(count: int) -> None:
     made = ids.many("j", 1_700_000_000_001_000, random.Random(1), count)
     assert len(set(made)) == count
     assert all(ids.is_id("j", each) and ids.made_at(each) == 1_700_000_000_001_000 for each in made)
+
+
+def test_the_fire_of_a_run_is_past_before_the_run_may_be_deleted() -> None:
+    """I23: daily sums count every fire of a day, so they must not contain fires to come."""
+    latest_fire = DAY - 1 + HORIZON  # of a run that was created in the last moment of a day
+    first_deletion = DAY + retention.SHORTEST
+    assert retention.day_of(latest_fire) + DAY <= first_deletion

@@ -95,11 +95,11 @@ class Maintenance(StorePart):
             found = await tx.fetch(RUNS_TO_PRUNE, **of_day, before=before, most=most)
             if not found:
                 return False
-            run_ids = [run_id for run_id, _ in found]
             over = await lock_one_shots(tx, {job_id for _, job_id in found})
-            gone = await tx.fetch(PRUNE_RUNS, **of_day, b=run_ids)
-            await drop_what_runs_had(tx, run_ids)
-            await add_sums(tx, gone, await drop_jobs(tx, over))
+            rows = await tx.fetch(PRUNE_RUNS, **of_day, before=before, b=[run_id for run_id, _ in found])
+            gone = {run_id: summed for run_id, *summed in rows}
+            await drop_what_runs_had(tx, list(gone))
+            await add_sums(tx, gone.values(), await drop_jobs(tx, over))
             return True
 
         return await self._db.write(work)

@@ -58,9 +58,10 @@ WHERE h.id >= :since AND h.id < :until AND h.finished_at < :before
 ORDER BY h.id LIMIT :most;
 
 -- name: prune_runs
--- Delete finished runs, and return what the daily sums need. The day is the one of the first fire.
-DELETE FROM history WHERE id >= :since AND id < :until AND id {in b: text}
-RETURNING job_id, fire_time - fire_time % 86400000000, verdict, fires, origin;
+-- Delete finished runs, and return what the daily sums need. The day is the one of the first fire. A ledger row to which
+-- fires were added since it was found stays.
+DELETE FROM history WHERE id >= :since AND id < :until AND id {in b: text} AND finished_at < :before
+RETURNING id, job_id, fire_time - fire_time % 86400000000, verdict, fires, origin;
 
 -- name: drop_edited
 -- Delete the edited specs of runs that were deleted.

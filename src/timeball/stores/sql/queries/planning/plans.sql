@@ -135,8 +135,8 @@ SELECT h.id, h.verdict, h.reason, h.fire_until FROM {batch b: id text} JOIN hist
 WHERE {within h.id: b} {lock h};
 
 -- name: grow_spans
--- Add fires to ledger rows.
-UPDATE history SET fire_until = b.fire_until, fires = history.fires + b.fires
+-- Add fires to ledger rows. The retention of a row begins anew: it is as old as its newest fire.
+UPDATE history SET fire_until = b.fire_until, fires = history.fires + b.fires, finished_at = {now}
 FROM {batch b: id text, fire_until bigint, fires bigint} WHERE history.id = b.id AND {within history.id: b};
 
 -- name: run_statuses
