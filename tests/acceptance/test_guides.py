@@ -14,6 +14,10 @@ from tests.support.processes import KEY, running_up
 
 FOLDER = Path(__file__).parents[2] / "docs" / "howto"
 BEFORE = {
+    "bulk": [
+        "timeball jobs create report --shell true --cron '0 * * * *' --tag etl",
+        "timeball jobs create load --shell true --cron '0 * * * *' --tag etl",
+    ],
     "calendars": [],
     "follow": [],
     "backfill": ["timeball jobs create etl --shell true --cron '0 * * * *'"],

@@ -14,7 +14,17 @@ API = Path(api.__file__).parent
 
 READS = {
     *("now", "clock_state", "planning_held", "verdicts_until", "ping", "listen", "watch_changes", "listen_to_servers"),
-    *("answered", "slot_for", "jobs", "list_jobs", "firing_jobs", "mean_durations"),
+    *(
+        "answered",
+        "slot_for",
+        "jobs",
+        "list_jobs",
+        "match_jobs",
+        "count_jobs",
+        "busy_jobs",
+        "firing_jobs",
+        "mean_durations",
+    ),
     *("due_jobs", "planning_failures", "upstream_events", "cancelled_ahead", "next_plan_at"),
     *("pauses_over", "next_resume_at", "backfills_to_advance", "backfills", "list_backfills"),
     *("runs", "list_runs", "count_runs", "match_runs", "specs", "letter_groups", "current_run", "attempts"),

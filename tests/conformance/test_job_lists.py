@@ -108,3 +108,43 @@ async def test_pages_miss_no_job_and_repeat_none_however_few_a_page_compares(
             assert all(str(fields["text"]) in name for name in whole)
         if status in ((), ("scheduled",)):
             assert whole
+
+
+async def test_ids_and_count_are_those_of_the_list(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The jobs that a bulk action processes, and the number that it announces, are those that a list shows."""
+    now = store.now()
+    sent = [recurring(now, name=f"{'x' if at % 3 else 'y'}{at}", tags=["t"] if at % 2 else []) for at in range(20)]
+    sent += [one_shot(now, name=f"x once {at}") for at in range(3)]
+    await store.submit([*sent, recurring(now, name="x of others", tenant="other", tags=["t"])])
+    paused = [
+        Amendment(job=each.job, spec=each.job.spec, state=JobState.PAUSED, keep_schedule=True) for each in sent[3:12]
+    ]
+    await store.amend(paused)
+    monkeypatch.setattr(job_lists, "MAX_NAMES_COMPARED", 5)
+    monkeypatch.setattr(job_lists, "MAX_SPECS_COMPARED", 5)
+    filters = (*FILTERS, {}, {"tag": "t"}, {"name": "x1"}, {"made_before": sent[9].job.id})
+    statuses: tuple[tuple[str, ...], ...] = ((), ("scheduled",), ("paused",), ("scheduled", "paused"), ("completed",))
+    for fields in filters:
+        for status in statuses:
+            where = JobFilter(tenant="default", status=frozenset(status), **fields)
+            wanted = await names(store, 4, status=frozenset(status), **fields)
+            ids: list[str] = []
+            cursor = None
+            while True:
+                page = await store.match_jobs(where, cursor, 4)
+                ids += page.items
+                if (cursor := page.next_cursor) is None:
+                    break
+            found = await store.jobs(ids)
+            assert [found[job_id].job.spec.name for job_id in ids] == wanted
+            assert await store.count_jobs(where) == len(wanted)
+
+
+async def test_busy_jobs_have_at_least_the_given_number_of_live_runs(store: Store) -> None:
+    now = store.now()
+    some = [one_shot(now, name=str(at)) for at in range(2)]
+    await store.submit(some)
+    ids = [each.job.id for each in some]
+    assert await store.busy_jobs(ids, 1) == set(ids)
+    assert await store.busy_jobs(ids, 2) == set()
+    assert await store.busy_jobs([], 1) == set()

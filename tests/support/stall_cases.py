@@ -483,6 +483,25 @@ def bulk(state: State) -> list[Ask]:
     ]
 
 
+@case("POST", "/v1/jobs:bulk")
+def bulk_jobs(state: State) -> list[Ask]:
+    """Over many small jobs, and over jobs with as large a definition as a job may have."""
+    del state
+    path = "/v1/jobs:bulk"
+    wide = {"action": "pause", "filter": {"status": ["scheduled"] * 50, "tag": "x" * 200, "kind": "shell"}}
+    search = {"action": "pause", "filter": {"q": "no such name", "kind": "shell", "scheduleType": "cron"}}
+    asks = [
+        Ask(path, encoded({"action": "pause", "filter": {"all": True}, "dryRun": True}), about="dry run"),
+        Ask(path, encoded(wide), about="many words"),
+        Ask(path, encoded(search), about="search"),
+    ]
+    for tag in ("large", "small"):
+        for action, limit in (("pause", 1_000), ("resume", 1_000), ("run", 100)):
+            body = {"action": action, "filter": {"tag": tag}, "limit": limit}
+            asks.append(Ask(path, encoded(body), about=f"{action} {tag}"))
+    return asks
+
+
 plain("GET", "/v1/dead-letters", "limit=1000")
 plain("GET", "/v1/dead-letters/groups", "limit=1000")
 

@@ -35,7 +35,17 @@ from timeball.api.routes import (
     worker_protocol,
     workers,
 )
-from timeball.api.routes.jobs import backfills, batch, forecast, job_actions, jobs, legacy, schedules, versions
+from timeball.api.routes.jobs import (
+    backfills,
+    batch,
+    bulk_jobs,
+    forecast,
+    job_actions,
+    jobs,
+    legacy,
+    schedules,
+    versions,
+)
 from timeball.api.routes.overview import stats, timeline
 from timeball.api.routes.runs import bulk_runs, dead_letters, runs
 from timeball.api.routes.workflows import workflow_runs, workflows
@@ -58,6 +68,7 @@ from timeball.web.static_files import bundled
 ROUTES: Final[tuple[Route, ...]] = (
     *jobs.ROUTES,
     *batch.ROUTES,
+    *bulk_jobs.ROUTES,
     *job_actions.ROUTES,
     *versions.ROUTES,
     *backfills.ROUTES,

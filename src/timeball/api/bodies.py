@@ -96,6 +96,21 @@ class RunsFilter(DeadLetterFilter, frozen=True, rename="camel", forbid_unknown_f
     origin: Word | Words = ""
 
 
+class JobsFilter(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    """Selects the jobs that match all given fields, which are those of `GET /v1/jobs`."""
+
+    all: Annotated[bool, Meta(description="Select all. Cannot be combined with other fields.")] = False
+    status: Word | Words = ""
+    name: Word = ""
+    tag: Word = ""
+    user_id: Word = ""
+    task_id: Word = ""
+    q: Annotated[Word, Meta(description="Part of the name, in upper or lower case, or a job id.")] = ""
+    kind: Annotated[Word, Meta(description="Kind of the task, or `workflow`.")] = ""
+    schedule_type: Word = ""
+    created_before: Annotated[str, Meta(max_length=64, description="Default: now.")] | Millis = ""
+
+
 class DeadLetterSelection(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
     """Selects dead letters: by their ids, by a filter, or by the fingerprint of their error. `jobId` and `all` are
     short forms of a filter with only that field.
@@ -122,6 +137,16 @@ class BulkBody(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, 
     filter: RunsFilter
     edit: Edit | None = None
     dry_run: Annotated[bool, Meta(description="Only count them.")] = False
+
+
+class BulkJobsBody(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    action: Literal["pause", "resume", "run", "cancel"]
+    filter: JobsFilter
+    reason: Annotated[str, Meta(max_length=1_000, description="Of a pause.")] = ""
+    until: Annotated[str, Meta(max_length=64, description="When paused jobs resume automatically.")] | None = None
+    dry_run: Annotated[bool, Meta(description="Only count them.")] = False
+    cursor: Annotated[str, Meta(max_length=64, description="`nextCursor` of the previous answer.")] = ""
+    limit: Annotated[int, Meta(ge=1, le=1_000, description="Maximum number of jobs that this request processes.")] = 500
 
 
 class NewKey(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 import msgspec
 from msgspec import Meta, Struct
 
-from timeball.api.bodies import DeadLetterFilter
+from timeball.api.bodies import DeadLetterFilter, JobsFilter
 from timeball.domain import ids, instant
 from timeball.domain.errors import Invalid
 from timeball.domain.instant import MILLISECOND, Micros
@@ -57,11 +57,14 @@ class PageQuery(Struct, frozen=True, rename="camel", forbid_unknown_fields=True,
 
     def after(self, prefix: str) -> str | None:
         """Return the id after which the page begins."""
-        if self.cursor and not ids.is_id(prefix, self.cursor):
-            raise Invalid(
-                f"{self.cursor[:64]!r} is not a cursor of this list; use the last `nextCursor`", _at("cursor")
-            )
-        return self.cursor or None
+        return place_after(self.cursor, prefix, _at("cursor"))
+
+
+def place_after(cursor: str, prefix: str, at: str) -> str | None:
+    """Return the id in a cursor; None for an empty one."""
+    if cursor and not ids.is_id(prefix, cursor):
+        raise Invalid(f"{cursor[:64]!r} is not a cursor of this list; use the last `nextCursor`", at)
+    return cursor or None
 
 
 class JobsQuery(PageQuery, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
@@ -79,32 +82,36 @@ class JobsQuery(PageQuery, frozen=True, rename="camel", forbid_unknown_fields=Tr
         Literal["", "recentRuns"], Meta(description="`recentRuns`: each job with its newest runs; at most 100 jobs.")
     ] = ""
 
-    def filter(self, tenant: str) -> JobFilter:
-        return JobFilter(
-            tenant=tenant,
-            status=job_statuses(self.status),
-            name=self.name or None,
-            tag=self.tag or None,
-            user_id=self.user_id or None,
-            task_id=self.task_id or None,
-            text=self.q or None,
-            kind=_one_of(self.kind, TASK_WORDS, "kind"),
-            schedule_type=_one_of(self.schedule_type, SCHEDULE_TYPES, "scheduleType"),
-        )
+
+def job_filter(given: JobsQuery | JobsFilter, tenant: str, under: str = "/query") -> JobFilter:
+    """Return the job filter for query parameters, or for the filter of a body at `under`."""
+    created_before = time_of(getattr(given, "created_before", ""), "createdBefore", under)
+    return JobFilter(
+        tenant=tenant,
+        status=job_statuses(given.status, under),
+        name=given.name or None,
+        tag=given.tag or None,
+        user_id=given.user_id or None,
+        task_id=given.task_id or None,
+        text=given.q or None,
+        kind=_one_of(given.kind, TASK_WORDS, _at("kind", under)),
+        schedule_type=_one_of(given.schedule_type, SCHEDULE_TYPES, _at("scheduleType", under)),
+        made_before=None if created_before is None else ids.first_job(created_before),
+    )
 
 
-def _one_of(word: str, known: Mapping[str, str], name: str) -> str | None:
+def _one_of(word: str, known: Mapping[str, str], at: str) -> str | None:
     if not word:
         return None
     found = known.get(word.lower())
     if found is None:
-        raise _unknown(word, known, _at(name))
+        raise _unknown(word, known, at)
     return found
 
 
-def job_statuses(text: str) -> frozenset[str]:
-    """Return the job statuses that are named in a list with commas."""
-    return frozenset(_job_status(word) for word in _words(text))
+def job_statuses(given: str | list[str], under: str = "/query") -> frozenset[str]:
+    """Return the job statuses that are named, in a list or with commas between them."""
+    return frozenset(_job_status(word, under) for word in _words(given))
 
 
 def run_statuses(text: str) -> frozenset[Status]:
@@ -218,6 +225,15 @@ def run_filter(given: LetterGroupsQuery | DeadLetterFilter, tenant: str, under: 
     )
 
 
+def refuse_empty(given: DeadLetterFilter | JobsFilter) -> None:
+    """Refuse the empty filter of a body, so that a request does not select everything by mistake."""
+    narrowed = given != type(given)(all=given.all, created_before=given.created_before)
+    if given.all and narrowed:
+        raise Invalid("'all' selects everything; remove it, or the other fields", "/filter/all")
+    if not given.all and not narrowed:
+        raise Invalid('an empty filter would select everything; to do that, write {"all": true}', "/filter")
+
+
 def time_of(given: str | int, name: str, under: str = "/query") -> Micros | None:
     """Parse an instant: RFC 3339, or milliseconds since the epoch."""
     text = str(given)
@@ -250,10 +266,10 @@ def _words(given: str | list[str]) -> list[str]:
     return [word for word in (part.strip() for part in text.split(",")) if word]
 
 
-def _job_status(word: str) -> str:
+def _job_status(word: str, under: str) -> str:
     found = JOB_STATUSES.get(word.lower())
     if found is None:
-        raise _unknown(word, JOB_STATUSES, _at("status"))
+        raise _unknown(word, JOB_STATUSES, _at("status", under))
     return found
 
 

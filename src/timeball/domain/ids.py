@@ -67,6 +67,11 @@ def first_run(at: Micros) -> str:
     return f"r_{at // MILLISECOND:012x}{0:016x}"
 
 
+def first_job(at: Micros) -> str:
+    """Return an id that sorts before all job ids from this millisecond on, and after all earlier ones."""
+    return f"j_{at // MILLISECOND:012x}{0:016x}"
+
+
 def is_id(prefix: str, text: str) -> bool:
     return text.startswith(f"{prefix}_") and _SHAPE.fullmatch(text) is not None
 

@@ -576,7 +576,7 @@ def test_dead_letters_are_counted_grouped_shown_and_discarded(server: StubServer
 def test_nothing_happens_to_many_by_accident(
     server: StubServer, run: Timeball, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for command in (("dead", "retry"), ("dead", "discard"), ("runs", "bulk", "cancel")):
+    for command in (("dead", "retry"), ("dead", "discard"), ("runs", "bulk", "cancel"), ("jobs", "bulk", "pause")):
         assert run(*command).exit_code == 2
         assert run(*command, "--all", "--tag", "x").exit_code == 2
     assert run("dead", "retry", RUN_ID, "--all").exit_code == 2
@@ -587,6 +587,7 @@ def test_nothing_happens_to_many_by_accident(
         ("/v1/dead-letters:retry", ("dead", "retry", "--tag", "x"), "Retry 7 dead letters?"),
         ("/v1/dead-letters:discard", ("dead", "discard", "--tag", "x"), "Discard 7 dead letters?"),
         ("/v1/runs:bulk", ("runs", "bulk", "replay", "--tag", "x"), "Replay 7 runs?"),
+        ("/v1/jobs:bulk", ("jobs", "bulk", "cancel", "--tag", "x"), "Cancel 7 jobs?"),
     ):
         server.on("POST", path, counted)
         refused = run(*command, stdin="n\n")
@@ -597,7 +598,7 @@ def test_nothing_happens_to_many_by_accident(
             *command,
             stdin="y\n",
         )
-        assert agreed.exit_code == 1  # the stub changed nothing
+        assert agreed.exit_code == (0 if "jobs" in command else 1)  # the stub changed nothing
         assert server.last.json["filter"] == {"tag": "x", "createdBefore": "2026-03-01T02:00:00Z"}
         seen = len(server.seen)
         run(*command, "--yes")
@@ -619,6 +620,35 @@ def test_runs_are_replayed_and_changed_in_bulk(server: StubServer, run: Timeball
         "action": "retry",
         "filter": {"jobId": JOB_ID, "status": "failed", "origin": "replay"},
     }
+
+
+def test_jobs_are_changed_in_bulk(server: StubServer, run: Timeball) -> None:
+    failed = [{"jobId": "j_2", "error": {"detail": "job j_2 was cancelled"}}]
+    first = {"matched": 500, "changed": 499, "skipped": 1, "failed": failed, "nextCursor": JOB_ID}
+    server.on("POST", "/v1/jobs:bulk", first)
+    server.on("POST", "/v1/jobs:bulk", {"matched": 2, "changed": 2, "skipped": 0, "failed": [], "nextCursor": None})
+    result = run("jobs", "bulk", "pause", "--search", "etl", "--kind", "shell", "--reason", "moving", "--yes")
+    assert result.exit_code == 1
+    assert result.stdout.splitlines() == ["matched\t502", "paused\t501", "skipped\t1"]
+    assert "job j_2 was cancelled" in result.stderr
+    body = {"action": "pause", "filter": {"q": "etl", "kind": "shell"}, "reason": "moving"}
+    assert [each.json for each in server.seen] == [body, {**body, "cursor": JOB_ID}]
+
+
+def test_jobs_are_counted_before_they_are_run_in_bulk(server: StubServer, run: Timeball) -> None:
+    server.on("POST", "/v1/jobs:bulk", {"matched": 3, "changed": 3, "createdBefore": "2026-03-01T02:00:00Z"})
+    assert run("jobs", "bulk", "resume", "--all", "--dry-run").stdout == "3\n"
+    assert server.last.json == {"action": "resume", "filter": {"all": True}, "dryRun": True}
+    done = json.loads(run("jobs", "bulk", "run", "--user-id", "ann", "--schedule-type", "cron", "-o", "json").stdout)
+    assert done["changed"] == 3
+    filter_ = {"userId": "ann", "scheduleType": "cron", "createdBefore": "2026-03-01T02:00:00Z"}
+    assert server.last.json == {"action": "run", "filter": filter_}
+
+
+def test_jobs_are_listed_by_a_text_and_by_kind(server: StubServer, run: Timeball) -> None:
+    server.on("GET", "/v1/jobs", {"items": []})
+    run("jobs", "list", "--search", "etl", "--kind", "http", "--schedule-type", "cron", "--user-id", "ann")
+    assert server.last.query.items() >= {"q": "etl", "kind": "http", "scheduleType": "cron", "userId": "ann"}.items()
 
 
 def test_keys_are_printed_alone_so_that_scripts_can_take_them(server: StubServer, run: Timeball) -> None:

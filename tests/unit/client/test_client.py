@@ -286,3 +286,32 @@ def test_the_rest_of_the_methods_reach_their_routes(server: StubServer, client: 
     assert client.workers(gone=True)[0].ended_at is None
     assert server.last.query == {"include": "gone"}
     assert client.create_key("worker").key == "tb_x"
+
+
+def test_many_jobs_are_changed_by_one_request_after_the_other(server: StubServer, client: Client) -> None:
+    at = "2026-03-01T02:00:00Z"
+    pages = [
+        {"matched": 2, "changed": 2, "skipped": 0, "failed": [], "createdBefore": at, "nextCursor": "j_9"},
+        {
+            "matched": 1,
+            "changed": 0,
+            "skipped": 1,
+            "failed": [{"jobId": "j_3", "error": {"detail": "no"}}],
+            "createdBefore": at,
+            "nextCursor": None,
+        },
+    ]
+    for page in ({"matched": 3, "createdBefore": at}, *pages):
+        server.on("POST", "/v1/jobs:bulk", page)
+    sums: list[int] = []
+    done = client.bulk_jobs("run", tag="t", seen=lambda found: sums.append(found.matched))
+    assert (done.matched, done.changed, done.skipped) == (3, 2, 1)
+    assert [each.job_id for each in done.failed] == ["j_3"]
+    assert sums == [2, 3]
+    # Runs are requested with the instant of a count, so that a repeated request starts nothing twice.
+    where = {"tag": "t", "createdBefore": at}
+    assert [each.json for each in server.seen] == [
+        {"action": "run", "filter": {"tag": "t"}, "dryRun": True},
+        {"action": "run", "filter": where},
+        {"action": "run", "filter": where, "cursor": "j_9"},
+    ]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from timeball.cli import listing, waiting
+from timeball.cli.jobs.bulk import bulk, narrowing
 from timeball.cli.jobs.versions import versions
 from timeball.cli.lazy_group import LazyGroup
 from timeball.cli.options.job_options import job_body, job_options, rule_lines
@@ -106,12 +107,7 @@ def update(session: CliSession, job: str, *, version: int | None, **flags: Any) 
 
 
 @jobs.command("list")
-@click.option(
-    "--status", metavar="STATUS", help="Only jobs with this status: scheduled, paused, completed or cancelled."
-)
-@click.option("--name", metavar="NAME", help="Only jobs with this name.")
-@click.option("--tag", metavar="TAG", help="Only jobs with this tag.")
-@click.option("--task-id", metavar="ID", help="Only jobs with this registered task.")
+@narrowing
 @listing.limits
 @connected
 def list_jobs(session: CliSession, *, limit: int, everything: bool, **filters: Any) -> None:
@@ -123,6 +119,7 @@ def list_jobs(session: CliSession, *, limit: int, everything: bool, **filters: A
         lambda cursor: requests.jobs(**filters, limit=limit, cursor=cursor),
         _COLUMNS,
         everything=everything,
+        at_least=1,
         nothing="No jobs. Create one: timeball jobs create hello --shell 'echo hello'",
     )
 
@@ -145,6 +142,7 @@ def show(session: CliSession, job: str) -> None:
 
 
 jobs.add_command(versions)
+jobs.add_command(bulk)
 
 
 def job_lines(found: Job, last: str | None, coming: Sequence[datetime]) -> list[tuple[str, Any]]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from datetime import datetime
-from typing import Unpack
+from typing import Literal, Unpack
 
 from timeball.client.job_document import amendment
+from timeball.client.job_selection import JobSelection
 from timeball.client.methods.asking import Asking, AsyncAsking
 from timeball.client.models.diagnosis import JobWhy, Ledger
 from timeball.client.models.job import Job, JobOptions
-from timeball.client.models.jobs import Cancelled, Created, JobStatus, JobVersion, Triggered
+from timeball.client.models.jobs import BulkJobs, Cancelled, Created, JobStatus, JobVersion, Triggered
 from timeball.client.requests import jobs as requests
 from timeball.client.requests.request import When
 
@@ -47,13 +48,55 @@ class JobMethods(Asking):
         tag: str | None = None,
         user_id: str | None = None,
         task_id: str | None = None,
+        q: str | None = None,
+        kind: str | None = None,
+        schedule_type: str | None = None,
     ) -> Iterator[Job]:
-        """Yield all matching jobs, newest first. The client requests page after page during the iteration."""
+        """Yield all matching jobs, newest first. `q` is a part of the name, or an id; `kind` that of the task. The
+        client requests page after page during the iteration."""
         return self._pages(
             lambda cursor: requests.jobs(
-                status=status, name=name, tag=tag, user_id=user_id, task_id=task_id, cursor=cursor
+                status=status,
+                name=name,
+                tag=tag,
+                user_id=user_id,
+                task_id=task_id,
+                q=q,
+                kind=kind,
+                schedule_type=schedule_type,
+                cursor=cursor,
             )
         )
+
+    def bulk_jobs(
+        self,
+        action: Literal["pause", "resume", "run", "cancel"],
+        *,
+        reason: str = "",
+        until: When | None = None,
+        dry_run: bool = False,
+        seen: Callable[[BulkJobs], None] | None = None,
+        **where: Unpack[JobSelection],
+    ) -> BulkJobs:
+        """Pause, resume, run or cancel all jobs that the filters select, in any number. A dry run only counts.
+
+        The client sends one request after the other, each for some hundred jobs. `seen` is called with the sum after
+        each. A request whose answer was lost is sent again, and changes nothing twice.
+        """
+        if dry_run or (action == "run" and where.get("created_before") is None):
+            counted = self.ask(requests.bulk_jobs(action, where, dry_run=True))
+            if dry_run:
+                return counted
+            where["created_before"] = counted.created_before
+        done = BulkJobs()
+        cursor: str | None = None
+        while True:
+            request = requests.bulk_jobs(action, where, reason=reason, until=until, cursor=cursor)
+            done = done.joined(self.ask(request))
+            if seen is not None:
+                seen(done)
+            if (cursor := done.next_cursor) is None:
+                return done
 
     def update_job(self, job_id: str, *, version: int | None = None, **changes: Unpack[JobOptions]) -> Job:
         """Change the given options of a job, and no others. None removes an option. With `version`, raise
@@ -134,13 +177,55 @@ class AsyncJobMethods(AsyncAsking):
         tag: str | None = None,
         user_id: str | None = None,
         task_id: str | None = None,
+        q: str | None = None,
+        kind: str | None = None,
+        schedule_type: str | None = None,
     ) -> AsyncIterator[Job]:
-        """Yield all matching jobs, newest first. The client requests page after page during the iteration."""
+        """Yield all matching jobs, newest first. `q` is a part of the name, or an id; `kind` that of the task. The
+        client requests page after page during the iteration."""
         return self._pages(
             lambda cursor: requests.jobs(
-                status=status, name=name, tag=tag, user_id=user_id, task_id=task_id, cursor=cursor
+                status=status,
+                name=name,
+                tag=tag,
+                user_id=user_id,
+                task_id=task_id,
+                q=q,
+                kind=kind,
+                schedule_type=schedule_type,
+                cursor=cursor,
             )
         )
+
+    async def bulk_jobs(
+        self,
+        action: Literal["pause", "resume", "run", "cancel"],
+        *,
+        reason: str = "",
+        until: When | None = None,
+        dry_run: bool = False,
+        seen: Callable[[BulkJobs], None] | None = None,
+        **where: Unpack[JobSelection],
+    ) -> BulkJobs:
+        """Pause, resume, run or cancel all jobs that the filters select, in any number. A dry run only counts.
+
+        The client sends one request after the other, each for some hundred jobs. `seen` is called with the sum after
+        each. A request whose answer was lost is sent again, and changes nothing twice.
+        """
+        if dry_run or (action == "run" and where.get("created_before") is None):
+            counted = await self.ask(requests.bulk_jobs(action, where, dry_run=True))
+            if dry_run:
+                return counted
+            where["created_before"] = counted.created_before
+        done = BulkJobs()
+        cursor: str | None = None
+        while True:
+            request = requests.bulk_jobs(action, where, reason=reason, until=until, cursor=cursor)
+            done = done.joined(await self.ask(request))
+            if seen is not None:
+                seen(done)
+            if (cursor := done.next_cursor) is None:
+                return done
 
     async def update_job(self, job_id: str, *, version: int | None = None, **changes: Unpack[JobOptions]) -> Job:
         """Change the given options of a job, and no others. None removes an option. With `version`, raise

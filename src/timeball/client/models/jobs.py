@@ -32,6 +32,38 @@ class JobVersions(Model, frozen=True):
     next_cursor: str | None = None
 
 
+class RefusedJob(Model, frozen=True):
+    """A job that an action on many jobs did not change, with the reason."""
+
+    job_id: str
+    error: Refusal | None = None
+
+
+class BulkJobs(Model, frozen=True):
+    """The result of an action on many jobs. The answer to a dry run has only `matched` and `created_before`."""
+
+    matched: int = 0
+    changed: int = 0
+    skipped: int = 0
+    failed: list[RefusedJob] = []
+    """The first skipped jobs of each request, with the reasons."""
+    created_before: datetime | None = None
+    """Repeat the action with this value to select the same jobs, without jobs that were created later."""
+    next_cursor: str | None = None
+    """Where the next request continues; None if all jobs that match were processed."""
+
+    def joined(self, following: BulkJobs) -> BulkJobs:
+        """Return the sum of this result and that of the next request."""
+        return BulkJobs(
+            matched=self.matched + following.matched,
+            changed=self.changed + following.changed,
+            skipped=self.skipped + following.skipped,
+            failed=[*self.failed, *following.failed],
+            created_before=following.created_before,
+            next_cursor=following.next_cursor,
+        )
+
+
 class JobStatus(Model, frozen=True):
     """The status of the run that started last, or of the next run."""
 

@@ -7,9 +7,10 @@ from typing import Any
 from urllib.parse import quote
 
 from timeball.client.job_document import document
+from timeball.client.job_selection import JobSelection, narrowed_jobs
 from timeball.client.models.diagnosis import JobWhy, Ledger
 from timeball.client.models.job import Job, JobOptions
-from timeball.client.models.jobs import Batch, Cancelled, Jobs, JobStatus, JobVersions, Triggered
+from timeball.client.models.jobs import Batch, BulkJobs, Cancelled, Jobs, JobStatus, JobVersions, Triggered
 from timeball.client.models.schedules import Fires
 from timeball.client.requests.request import ApiRequest, When, fresh_key, get, moment_text, post
 
@@ -60,6 +61,9 @@ def jobs(
     tag: str | None = None,
     user_id: str | None = None,
     task_id: str | None = None,
+    q: str | None = None,
+    kind: str | None = None,
+    schedule_type: str | None = None,
     limit: int | None = None,
     cursor: str | None = None,
 ) -> ApiRequest[Jobs]:
@@ -71,9 +75,29 @@ def jobs(
         tag=tag,
         userId=user_id,
         taskId=task_id,
+        q=q,
+        kind=kind,
+        scheduleType=schedule_type,
         limit=limit,
         cursor=cursor,
     )
+
+
+def bulk_jobs(
+    action: str,
+    where: JobSelection,
+    *,
+    reason: str = "",
+    until: When | None = None,
+    dry_run: bool = False,
+    cursor: str | None = None,
+) -> ApiRequest[BulkJobs]:
+    """Repeatable, except that `run` needs the `created_before` of an earlier answer: a job that was changed is not
+    changed again."""
+    chosen = narrowed_jobs(where)
+    said = {"reason": reason, "until": moment_text(until), "dryRun": dry_run, "cursor": cursor}
+    body = {"action": action, "filter": chosen, **{name: value for name, value in said.items() if value}}
+    return post("/v1/jobs:bulk", BulkJobs, body, repeatable=dry_run or action != "run" or "createdBefore" in chosen)
 
 
 def update_job(job_id: str, body: Mapping[str, Any], version: int | None) -> ApiRequest[Job]:

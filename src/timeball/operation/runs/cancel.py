@@ -13,6 +13,8 @@ from timeball.domain.run.status import LIVE, TERMINAL, Status
 from timeball.operation.context import OperationContext
 from timeball.operation.find import find_job, find_run
 from timeball.operation.jobs.amend import amend
+from timeball.operation.jobs.amend_together import amend_together
+from timeball.operation.jobs.job_result import JobResult
 from timeball.operation.runs.bulk_item_result import BulkItemResult
 from timeball.ports.store.jobs import Amendment, JobStatus
 from timeball.ports.store.queries import Match, RunFilter
@@ -31,22 +33,37 @@ _WAITING: Final = frozenset(LIVE) - _HELD
 async def cancel_job(context: OperationContext, tenant: str, job_id: str) -> JobStatus:
     """Stop the schedule of a job and cancel its live runs. The history stays. Repeating it changes nothing."""
 
-    def decide(job: Job, now: Micros) -> Amendment | None:
-        if job.state is JobState.CANCELLED:
-            return None
-        return Amendment(
-            job=job,
-            spec=job.spec,
-            state=JobState.CANCELLED,
-            keep_schedule=False,
-            cancel_runs=True,
-        )
-
     await _thin_out(context, tenant, job_id)
-    await amend(context, tenant, job_id, decide)
-    held = RunFilter(tenant=tenant, job_id=job_id, status=_HELD)
-    await _confirmed(context, [run.id for run in (await context.store.list_runs(held, None, 1_000)).items])
+    await amend(context, tenant, job_id, _cancellation)
+    await _confirmed(context, await _held_runs(context, tenant, job_id))
     return await find_job(context, tenant, job_id)
+
+
+async def cancel_jobs(context: OperationContext, tenant: str, job_ids: Sequence[str]) -> list[JobResult]:
+    """Cancel jobs in one transaction, except those with many live runs."""
+    results, amended = await amend_together(
+        context, tenant, job_ids, _cancellation, lambda job_id: cancel_job(context, tenant, job_id)
+    )
+    held = [await _held_runs(context, tenant, each.job.id) for each in amended if each.cancelled]
+    await _confirmed(context, [run_id for some in held for run_id in some])
+    return results
+
+
+def _cancellation(job: Job, now: Micros) -> Amendment | None:
+    if job.state is JobState.CANCELLED:
+        return None
+    return Amendment(
+        job=job,
+        spec=job.spec,
+        state=JobState.CANCELLED,
+        keep_schedule=False,
+        cancel_runs=True,
+    )
+
+
+async def _held_runs(context: OperationContext, tenant: str, job_id: str) -> list[str]:
+    held = RunFilter(tenant=tenant, job_id=job_id, status=_HELD)
+    return [run.id for run in (await context.store.list_runs(held, None, 1_000)).items]
 
 
 async def _thin_out(context: OperationContext, tenant: str, job_id: str) -> None:

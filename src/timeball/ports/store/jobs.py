@@ -163,6 +163,8 @@ class JobFilter(Struct, frozen=True, kw_only=True):
     """As in `schedule.type`: `immediate`, `date`, `cron`, `interval`, `window`, `follow`."""
     workflows: bool = False
     """True: list only workflows. `tag` is ignored then."""
+    made_before: str | None = None
+    """Only ids before this one."""
 
 
 class JobStatus(Struct, frozen=True, gc=False):
@@ -235,6 +237,20 @@ class JobStore(Protocol):
         a `text`, `kind` or `schedule_type` it may have none although others follow: it compares a bounded number of
         jobs.
         """
+        ...
+
+    async def match_jobs(self, where: JobFilter, cursor: str | None, limit: int) -> Page[str]:
+        """Return a page of the ids of jobs that match, newest first, with the bounds of `list_jobs`. Jobs that cannot
+        be decoded are included.
+        """
+        ...
+
+    async def count_jobs(self, where: JobFilter) -> int:
+        """Return the number of jobs that match."""
+        ...
+
+    async def busy_jobs(self, ids: Sequence[str], live_runs: int) -> set[str]:
+        """Return those of these jobs that have at least this number of live runs."""
         ...
 
     async def versions(self, job_id: str, cursor: str | None, limit: int) -> Page[JobVersion]:

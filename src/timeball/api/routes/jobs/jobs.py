@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 from msgspec import UNSET, Struct, UnsetType
 
 from timeball.api import views
-from timeball.api.query import JobsQuery
+from timeball.api.query import JobsQuery, job_filter
 from timeball.api.routing import JSON, Answer, Call, Headers, Permission, Route, answer_json
 from timeball.api.rows import rows
 from timeball.api.views import JobView
@@ -117,7 +117,7 @@ async def list_jobs(call: Call) -> Answer:
     query: JobsQuery = call.query
     with_runs = query.include == "recentRuns"
     limit = min(query.limit, MAX_JOBS_WITH_RUNS) if with_runs else query.limit
-    page = await call.context.store.list_jobs(query.filter(call.tenant), query.after("j"), limit, may_lag=True)
+    page = await call.context.store.list_jobs(job_filter(query, call.tenant), query.after("j"), limit, may_lag=True)
     items = await with_open_fires(
         call.context, [await call.context.large_value_store.whole_job(each) for each in page.items]
     )

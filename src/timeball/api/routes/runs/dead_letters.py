@@ -62,7 +62,7 @@ class CountedAnswer(Struct, frozen=True, rename="camel", kw_only=True):
 
     matched: int
     created_before: str | UnsetType = UNSET
-    """Send it in the filter to select the same runs again, without runs that were created since."""
+    """Send it in the filter to select the same ones again, without those that were created since."""
 
 
 class RetriedAnswer(Struct, frozen=True, rename="camel", kw_only=True):

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from timeball.api import views
 from timeball.api.bodies import DeadLetterFilter, EditBody
-from timeball.api.query import LettersQuery, LogsQuery, RunListQuery, run_filter
+from timeball.api.query import LettersQuery, LogsQuery, RunListQuery, refuse_empty, run_filter
 from timeball.api.routes.runs.logs import LogPage, answer_logs
 from timeball.api.routing import Answer, Call, Permission, Route, answer_json
 from timeball.api.rows import rows
@@ -79,15 +79,9 @@ async def answer_archived(call: Call, where: RunFilter, query: RunListQuery) -> 
 
 
 def chosen_by(given: DeadLetterFilter, tenant: str) -> RunFilter:
-    """Return the filter of a body. An empty filter is refused, so that a request does not select everything
-    by mistake.
-    """
+    """Return the filter of a body."""
     where = run_filter(given, tenant, "/filter")
-    narrowed = given != type(given)(all=given.all, created_before=given.created_before)
-    if given.all and narrowed:
-        raise Invalid("'all' selects everything; remove it, or the other fields", "/filter/all")
-    if not given.all and not narrowed:
-        raise Invalid('an empty filter would select everything; to do that, write {"all": true}', "/filter")
+    refuse_empty(given)
     return where
 
 

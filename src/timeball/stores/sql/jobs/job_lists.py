@@ -7,8 +7,9 @@ items than requested although more jobs match.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from timeball.domain.job.job import JobState
 from timeball.ports.store.jobs import JobFilter, JobStatus
@@ -25,11 +26,14 @@ from timeball.stores.sql.rows.values import plain
 from timeball.stores.sql.statements import query
 
 JOBS_BY_ID = query("jobs_by_id")
+CROWDED_JOBS = query("crowded_jobs")
 
 NEWEST: Final = "\U0010ffff"
 """Sorts after every id."""
 MAX_NAMES_COMPARED: Final = 10_000
 """Maximum number of jobs whose names one page compares with a text."""
+UNLIMITED: Final = 1 << 40
+"""More jobs than a store has."""
 MAX_SPECS_COMPARED: Final = 2_000
 """Maximum number of jobs whose specs one page looks into."""
 _NO_RUNS = "NOT EXISTS (SELECT 1 FROM runs r WHERE r.job_id = j.id)"
@@ -51,37 +55,90 @@ class JobLists(StorePart):
     async def list_jobs(
         self, where: JobFilter, cursor: str | None, limit: int, *, may_lag: bool = False
     ) -> Page[JobStatus]:
-        compared = tuple(field for field in _COMPARED if getattr(where, field) is not None)
-        wanted = where.status or frozenset(_STATUSES)
-        parameters: dict[str, Any] = {"tenant": where.tenant, "before": cursor or NEWEST, "most": limit + 1}
-        for field in ("name", "tag", "user_id", "task_id"):
-            if (value := getattr(where, field)) is not None:
-                parameters[field] = plain(value)
-        if where.workflows:
-            parameters["tag"] = WORKFLOW_TAG
-        queries = _listings(wanted & frozenset(_STATUSES), frozenset(parameters))
-        if compared:
-            queries = tuple(_searching(each, compared) for each in queries)
-            parameters |= _compared_with(where, limit)
-
         async def work(tx: Tx) -> Page[JobStatus]:
-            rows: list[Row] = []
-            for each in queries:
-                rows += await tx.fetch(each, **parameters)
-            found, last = _matching(rows, parameters["most"]) if compared else (rows, None)
-            newest_first = sorted(((job_id, size) for job_id, size in found), reverse=True)
-            ids = ids_that_fit(newest_first, limit)
-            jobs = await read_jobs(tx, await tx.fetch(JOBS_BY_ID, b=ids)) if ids else []
+            page = await _ids(tx, where, cursor, limit)
+            jobs = await read_jobs(tx, await tx.fetch(JOBS_BY_ID, b=page.items)) if page.items else []
             jobs.sort(key=lambda job: job.id, reverse=True)
-            return Page(await with_status(tx, jobs), ids[-1] if len(found) > len(ids) > 0 else last)
+            return Page(await with_status(tx, jobs), page.next_cursor)
 
         return await self._db.read(work, slow=True, may_lag=may_lag)
 
+    async def match_jobs(self, where: JobFilter, cursor: str | None, limit: int) -> Page[str]:
+        async def work(tx: Tx) -> Page[str]:
+            return await _ids(tx, where, cursor, limit)
 
-def _compared_with(where: JobFilter, limit: int) -> dict[str, Any]:
-    """Return the parameters of a search, among them how many jobs it compares."""
+        return await self._db.read(work, slow=True)
+
+    async def count_jobs(self, where: JobFilter) -> int:
+        search = _search(where, None)
+        matches = " AND ".join(_COMPARED[field] for field in search.compared)
+        counting = [_counting(listing, matches) for listing in search.listings]
+        parameters = {**search.parameters, "most": UNLIMITED}
+
+        async def work(tx: Tx) -> int:
+            count = 0
+            for each in counting:
+                ((found,),) = await tx.fetch(each, **parameters)
+                count += int(found)
+            return count
+
+        return await self._db.read(work, slow=True)
+
+    async def busy_jobs(self, ids: Sequence[str], live_runs: int) -> set[str]:
+        async def work(tx: Tx) -> set[str]:
+            return {job_id for (job_id,) in await tx.fetch(CROWDED_JOBS, b=list(ids), most=live_runs)}
+
+        return await self._db.read(work) if ids else set()
+
+
+class JobSearch(NamedTuple):
+    """The statements and parameters of a filter."""
+
+    listings: tuple[Query, ...]
+    """They list the jobs that the fields with an index select."""
+    compared: tuple[str, ...]
+    """The given fields without an index."""
+    parameters: dict[str, Any]
+
+
+def _search(where: JobFilter, cursor: str | None) -> JobSearch:
+    compared = tuple(field for field in _COMPARED if getattr(where, field) is not None)
+    wanted = where.status or frozenset(_STATUSES)
+    before = min(cursor or NEWEST, where.made_before or NEWEST)
+    parameters: dict[str, Any] = {"tenant": where.tenant, "before": before}
+    for field in ("name", "tag", "user_id", "task_id"):
+        if (value := getattr(where, field)) is not None:
+            parameters[field] = plain(value)
+    if where.workflows:
+        parameters["tag"] = WORKFLOW_TAG
+    listings = _listings(wanted & frozenset(_STATUSES), frozenset(parameters))
+    return JobSearch(listings, compared, parameters | _compared_with(where))
+
+
+async def _ids(tx: Tx, where: JobFilter, cursor: str | None, limit: int) -> Page[str]:
+    search = _search(where, cursor)
+    queries, most, bounds = search.listings, limit + 1, {}
+    if search.compared:
+        queries = tuple(_searching(each, search.compared) for each in queries)
+        most, bounds = _jobs_compared(where), {"page": limit + 1}
+    rows: list[Row] = []
+    for each in queries:
+        rows += await tx.fetch(each, **search.parameters, **bounds, most=most)
+    found, last = _matching(rows, most) if search.compared else (rows, None)
+    newest_first = sorted(((job_id, size) for job_id, size in found), reverse=True)
+    ids = ids_that_fit(newest_first, limit)
+    return Page(ids, ids[-1] if len(found) > len(ids) > 0 else last)
+
+
+def _jobs_compared(where: JobFilter) -> int:
+    """Return how many jobs one page compares with the fields that have no index."""
     reads_specs = where.kind is not None or where.schedule_type is not None
-    found: dict[str, Any] = {"most": MAX_SPECS_COMPARED if reads_specs else MAX_NAMES_COMPARED, "page": limit + 1}
+    return MAX_SPECS_COMPARED if reads_specs else MAX_NAMES_COMPARED
+
+
+def _compared_with(where: JobFilter) -> dict[str, Any]:
+    """Return the parameters of the conditions without an index."""
+    found: dict[str, Any] = {}
     if where.text is not None:
         found |= text_parameters(where.text)
     if where.kind is not None:
@@ -106,6 +163,11 @@ def _matching(rows: list[Row], most: int) -> tuple[list[Row], str | None]:
 def _searching(listing: Query, compared: tuple[str, ...]) -> Query:
     matches = " AND ".join(_COMPARED[field] for field in compared)
     return query("search_jobs", listing=listing.text.rstrip(";"), matches=matches)
+
+
+@lru_cache(maxsize=1024)
+def _counting(listing: Query, matches: str) -> Query:
+    return query("count_jobs", listing=listing.text.rstrip(";"), matches=matches or "1 = 1")
 
 
 @lru_cache(maxsize=1024)

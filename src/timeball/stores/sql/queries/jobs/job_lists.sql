@@ -29,3 +29,7 @@ SELECT found.id, found.size, 1 FROM (
   SELECT e.id, e.size FROM examined e JOIN jobs j ON j.id = e.id WHERE {matches} ORDER BY e.id DESC LIMIT :page
 ) AS found
 UNION ALL SELECT MIN(id), COUNT(*), 0 FROM examined;
+
+-- name: count_jobs
+-- The number of jobs of a list that match.
+SELECT COUNT(*) FROM ({listing}) AS e JOIN jobs j ON j.id = e.id WHERE {matches};
