@@ -11,7 +11,7 @@ from tests.support.builders import LEASE, one_shot, recurring, run, settlement, 
 from timeball.domain import ids
 from timeball.domain.instant import HOUR
 from timeball.domain.job.job import Job, JobSpec, JobState, decode_spec
-from timeball.domain.run.error_fingerprint import fingerprint
+from timeball.domain.run.error_fingerprint import NO_FINGERPRINT, fingerprint
 from timeball.domain.run.ledger import Origin
 from timeball.domain.run.lifecycle import LOST, Failed, Failure, Lost, Outcome, Succeeded
 from timeball.domain.run.run import NewRun, Run
@@ -98,6 +98,27 @@ async def test_letters_with_the_same_error_are_one_group(store: Store) -> None:
     assert [(each.letters, each.newest) for each in tagged.groups] == [(3, max(each.id for each in first))]
     assert len((await store.letter_groups(EVERYTHING, 1)).groups) == 1
     assert (await store.letter_groups(RunFilter(tenant="other"), 10)).groups == []
+
+
+async def test_letters_without_a_fingerprint_are_a_group_that_can_be_selected(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They gave up before the store kept fingerprints. A filter for them selects no others."""
+    with monkeypatch.context() as old:
+        old.setattr("timeball.stores.sql.runs.settling.fingerprint", lambda failure: None)
+        first, second = await ended(store, Failed(BROKEN), Failed(OTHERWISE))
+    await ended(store, Failed(BROKEN), Succeeded())
+    found = await store.letter_groups(EVERYTHING, 10)
+    assert [(each.fingerprint, each.letters) for each in found.groups] == [
+        (NO_FINGERPRINT, 2),
+        (fingerprint(BROKEN), 1),
+    ]
+    without = msgspec.structs.replace(LETTERS, fingerprint=NO_FINGERPRINT)
+    assert [match.run_id for match in await store.match_runs(without, None, 10)] == sorted([first.id, second.id])
+    assert await store.count_runs(without) == 2
+    every = msgspec.structs.replace(EVERYTHING, fingerprint=NO_FINGERPRINT)
+    assert {run.id for run in (await store.list_runs(every, None, 10)).items} == {first.id, second.id}
+    assert [each.letters for each in (await store.letter_groups(without, 10)).groups] == [2]
 
 
 async def test_grouping_looks_at_the_newest_letters_only(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -418,3 +418,25 @@ async def test_runs_are_retried_over_a_filter(fleet: Fleet) -> None:
     assert "was cancelled" in answer["failed"][0]["error"]["detail"]
     assert await fleet.count(origin="retry") == 3
     assert (await fleet.post("/v1/runs:bulk", action="retry", filter={"status": "cancelled"}))["matched"] == 0
+
+
+async def test_a_group_without_a_fingerprint_is_selected_by_its_word(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A retry of that group retries exactly its dead letters, not all of them."""
+    with monkeypatch.context() as old:  # before the store kept fingerprints
+        old.setattr("timeball.stores.sql.runs.settling.fingerprint", lambda failure: None)
+        await fleet.create(2, parameters={"error": "disk"})
+        await fleet.work_off()
+    await fleet.create(3, parameters={"error": "net"})
+    await fleet.work_off()
+    groups = (await fleet.api.get("/v1/dead-letters/groups"))["items"]
+    assert {group["fingerprint"]: group["count"] for group in groups}["none"] == 2
+    listed = await fleet.api.get("/v1/dead-letters", params={"fingerprint": "none"})
+    assert len(listed["items"]) == 2
+    counted = await fleet.post("/v1/dead-letters:retry", filter={"fingerprint": "none"}, dryRun=True)
+    assert counted["matched"] == 2
+    retried = await fleet.post("/v1/dead-letters:retry", filter={"fingerprint": "none"})
+    assert (retried["matched"], retried["retried"]) == (2, 2)
+    left = (await fleet.api.get("/v1/dead-letters/groups"))["items"]
+    assert [group["count"] for group in left] == [3]

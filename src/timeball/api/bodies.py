@@ -83,7 +83,7 @@ class DeadLetterFilter(Struct, frozen=True, rename="camel", forbid_unknown_field
     user_id: Word = ""
     tag: Word = ""
     task_id: Word = ""
-    fingerprint: Annotated[Word, Meta(description="Fingerprint of the last error.")] = ""
+    fingerprint: Annotated[Word, Meta(description="Fingerprint of the last error; `none`: without one.")] = ""
     start_time: Annotated[str, Meta(max_length=64, description="Earliest fire time.")] | Millis = ""
     end_time: Annotated[str, Meta(max_length=64, description="Latest fire time.")] | Millis = ""
     created_before: Annotated[str, Meta(max_length=64, description="Default: now.")] | Millis = ""

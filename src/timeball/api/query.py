@@ -126,7 +126,7 @@ class LetterGroupsQuery(Struct, frozen=True, rename="camel", forbid_unknown_fiel
     end_time: Annotated[Time, Meta(description="Latest fire time (RFC 3339 or milliseconds since 1970).")] = ""
     tag: Text = ""
     task_id: Text = ""
-    fingerprint: Annotated[Text, Meta(description="Fingerprint of the last error.")] = ""
+    fingerprint: Annotated[Text, Meta(description="Fingerprint of the last error; `none`: without one.")] = ""
     limit: Limit = 100
 
 

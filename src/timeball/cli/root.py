@@ -22,6 +22,7 @@ _COMMANDS = {
     "next": "timeball.cli.inspect.next:next_command",
     "why": "timeball.cli.inspect.why:why",
     "audit": "timeball.cli.inspect.audit:audit",
+    "stats": "timeball.cli.inspect.stats:stats",
     "forecast": "timeball.cli.inspect.forecast:forecast",
     "dead": "timeball.cli.runs.dead_letters:dead",
     "plan": "timeball.cli.declare.manifests:plan_command",

@@ -17,6 +17,7 @@ from timeball.client.methods.dead_letters import AsyncDeadLetterMethods
 from timeball.client.methods.events import AsyncEventMethods
 from timeball.client.methods.jobs import AsyncJobMethods
 from timeball.client.methods.output import AsyncOutputMethods
+from timeball.client.methods.overview import AsyncOverviewMethods
 from timeball.client.methods.registry import AsyncRegistryMethods
 from timeball.client.methods.runs import AsyncRunMethods
 from timeball.client.methods.schedules import AsyncScheduleMethods
@@ -40,6 +41,7 @@ class AsyncClient(
     AsyncSignInMethods,
     AsyncWorkerMethods,
     AsyncEventMethods,
+    AsyncOverviewMethods,
 ):
     """The client for asyncio, with the methods, answers and errors of `Client`. Tasks may share a client.
 

@@ -15,6 +15,7 @@ from timeball.client.methods.dead_letters import DeadLetterMethods
 from timeball.client.methods.events import EventMethods
 from timeball.client.methods.jobs import JobMethods
 from timeball.client.methods.output import OutputMethods
+from timeball.client.methods.overview import OverviewMethods
 from timeball.client.methods.registry import RegistryMethods
 from timeball.client.methods.runs import RunMethods
 from timeball.client.methods.schedules import ScheduleMethods
@@ -38,6 +39,7 @@ class Client(
     SignInMethods,
     WorkerMethods,
     EventMethods,
+    OverviewMethods,
 ):
     """The client for one or several Timeball servers. Threads may share a client.
 

@@ -651,6 +651,61 @@ def test_jobs_are_listed_by_a_text_and_by_kind(server: StubServer, run: Timeball
     assert server.last.query.items() >= {"q": "etl", "kind": "http", "scheduleType": "cron", "userId": "ann"}.items()
 
 
+STATS = {
+    "window": "1h",
+    "from": "2026-03-01T01:00:00Z",
+    "to": "2026-03-01T02:00:00Z",
+    "bucketSeconds": 1200,
+    "buckets": [
+        {"at": f"2026-03-01T01:{minute}:00Z", "finished": finished, "lateP50Ms": None, "lateP99Ms": None}
+        for minute, finished in (("00", 0), ("20", 1), ("40", 1199))
+    ],
+    "totals": {
+        "finished": 1200,
+        "succeeded": 1197,
+        "dead": 3,
+        "lateP50Ms": 12.4,
+        "lateP99Ms": 81.0,
+        "runsPerSecond": 0.3333,
+        "successRate": 0.9975,
+    },
+    "now": {"queued": 4, "running": 2, "oldestQueuedAgeMs": 12_500.0, "deadLetters": 3, "jobs": 50_000, "capped": True},
+    "workers": {"live": 2, "slots": 8, "busy": 2},
+    "upNext": [{"jobId": "j_1", "jobName": "etl", "fireTime": "2026-03-01T02:05:00Z"}],
+    "attention": [
+        {
+            "kind": "dead",
+            "count": 3,
+            "jobId": "j_1",
+            "jobName": "etl",
+            "runId": None,
+            "message": "3 dead letters: retry or discard them.",
+            "since": "2026-03-01T01:30:00Z",
+        }
+    ],
+}
+
+
+def test_statistics_are_readable_on_a_terminal_and_plain_in_a_pipe(server: StubServer, run: Timeball) -> None:
+    server.on("GET", "/v1/stats", STATS)
+    lines = run("stats", "--window", "24h").stdout.splitlines()
+    assert server.last.query == {"window": "24h"}
+    fields = dict(line.split("\t", 1) for line in lines)
+    assert fields["finished"] == "1200"
+    assert fields["missed"] == "0"
+    assert (fields["start lateness p99"], fields["success rate"]) == ("81 ms", "0.9975")
+    assert fields["slots busy"] == "2/8"
+    assert "next\t2026-03-01T02:05:00Z\tj_1\tetl" in lines
+    assert "attention\tdead\t3\tj_1\t3 dead letters: retry or discard them." in lines
+
+    shown = run("stats", "-o", "table").stdout
+    for text in ("1,200", "99.75%", "▁▂█", "50,000 or more", "12 s", "Up next", "etl: 3 dead letters"):
+        assert text in shown
+    assert "missed" not in shown
+    assert json.loads(run("stats", "-o", "json").stdout) == STATS
+    assert run("stats", "--window", "2h").exit_code == 2
+
+
 def test_keys_are_printed_alone_so_that_scripts_can_take_them(server: StubServer, run: Timeball) -> None:
     server.on("POST", "/v1/api-keys", {"keyId": "k_1", "role": "worker", "name": "", "key": "tb_secret"}, status=201)
     server.on("GET", "/v1/api-keys", {"items": [{"keyId": "k_1", "role": "worker", "name": "rack"}]})

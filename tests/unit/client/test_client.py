@@ -315,3 +315,24 @@ def test_many_jobs_are_changed_by_one_request_after_the_other(server: StubServer
         {"action": "run", "filter": where},
         {"action": "run", "filter": where, "cursor": "j_9"},
     ]
+
+
+def test_statistics_and_the_timeline_are_read(server: StubServer, client: Client) -> None:
+    times = {"from": "2026-03-01T01:00:00Z", "to": "2026-03-01T02:00:00Z"}
+    totals = {"finished": 3, "succeeded": 2, "lateP50Ms": 1.5, "lateP99Ms": 9.0, "runsPerSecond": 0.1}
+    bucket = {"at": times["from"], "finished": 3, "lateP50Ms": None, "lateP99Ms": None}
+    stats = {**times, "window": "5m", "bucketSeconds": 5, "buckets": [bucket], "totals": totals}
+    server.on("GET", "/v1/stats", {**stats, "now": {"queued": 7}, "workers": {"live": 2}})
+    found = client.stats("5m")
+    assert server.last.query == {"window": "5m"}
+    assert (found.totals.finished, found.totals.late_p99_ms, found.now.queued, found.workers.live) == (3, 9.0, 7, 2)
+    assert found.buckets[0].at == datetime(2026, 3, 1, 1, tzinfo=UTC)
+
+    run = {"runId": "r_1", "fireTime": times["from"], "startedAt": None, "endedAt": None, "lateMs": None}
+    lane = {"id": "j_1", "name": "etl", "runs": [run], "fires": [times["to"]]}
+    server.on("GET", "/v1/timeline", {**times, "now": times["to"], "by": "job", "lanes": [lane], "hiddenLanes": 4})
+    timeline = client.timeline(since=datetime(2026, 3, 1, 1, tzinfo=UTC), by="job", tag="t")
+    assert server.last.query == {"from": times["from"], "by": "job", "lanes": "30", "tag": "t"}
+    assert timeline.lanes[0].runs[0].run_id == "r_1"
+    assert timeline.lanes[0].fires == [datetime(2026, 3, 1, 2, tzinfo=UTC)]
+    assert timeline.hidden_lanes == 4

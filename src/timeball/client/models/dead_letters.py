@@ -12,7 +12,8 @@ class DeadGroup(Model, frozen=True):
     """A group of dead letters with the same error."""
 
     count: int
-    fingerprint: str | None = None
+    fingerprint: str = ""
+    """Selects the group in filters. `none`: the group of dead letters that are older than fingerprints."""
     kind: str | None = None
     message: str | None = None
     jobs: int = 0

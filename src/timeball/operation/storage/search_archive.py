@@ -23,7 +23,9 @@ from timeball.domain.errors import Invalid, Unavailable
 from timeball.domain.instant import HOUR
 from timeball.domain.run import archive_record
 from timeball.domain.run.archive_record import Finished, Head, Manifest, Part, Record
+from timeball.domain.run.error_fingerprint import NO_FINGERPRINT
 from timeball.domain.run.run import Run
+from timeball.domain.run.status import GAVE_UP
 from timeball.operation.storage.archive import GZIP
 from timeball.ports.object_store import Objects
 from timeball.ports.store.paging import Page
@@ -213,7 +215,7 @@ class _Meant(Struct, frozen=True, kw_only=True):
             and (not where.origin or head.origin in where.origin)
             and where.user_id in (None, head.user_id)
             and where.task_id in (None, head.task_id)
-            and where.fingerprint in (None, head.fingerprint)
+            and where.fingerprint in (None, _fingerprint(head))
             and (where.tag is None or where.tag in head.tags)
             and self._fires_in(head.fire_time, head.fire_until)
         )
@@ -225,10 +227,14 @@ class _Meant(Struct, frozen=True, kw_only=True):
         return not self.fire_until or _comparable(first) < self.fire_until
 
 
+def _fingerprint(head: Head) -> str | None:
+    return NO_FINGERPRINT if head.fingerprint is None and head.status in GAVE_UP else head.fingerprint
+
+
 def _rarest_word(where: RunFilter) -> bytes:
     words: list[tuple[str, str | None]] = [
         ("jobId", where.job_id),
-        ("fingerprint", where.fingerprint),
+        ("fingerprint", None if where.fingerprint == NO_FINGERPRINT else where.fingerprint),
         ("userId", where.user_id),
         ("taskId", where.task_id),
         ("", where.tag),

@@ -33,7 +33,7 @@ class RunFilter(Struct, frozen=True, kw_only=True):
     task_id: str | None = None
     origin: frozenset[Origin] = frozenset()
     fingerprint: str | None = None
-    """The fingerprint of the error that ended the run."""
+    """The fingerprint of the error that ended the run; `NO_FINGERPRINT`: only runs that gave up and have none."""
     session: str | None = None
     """Only runs that the worker of this session executes now."""
     made_before: str | None = None
@@ -64,7 +64,8 @@ class RunSpec(Struct, frozen=True):
 class LetterGroup(Struct, frozen=True, kw_only=True):
     """Dead letters with the same error."""
 
-    fingerprint: str | None
+    fingerprint: str
+    """`NO_FINGERPRINT` for dead letters that have none."""
     letters: int
     """Number of dead letters in the group."""
     jobs: int

@@ -30,7 +30,8 @@ _CHOICES: Final = '{"runIds": […]}, {"filter": {…}} or {"fingerprint": "…"
 class GroupView(Struct, frozen=True, rename="camel", kw_only=True):
     """A group of dead letters with the same error."""
 
-    fingerprint: str | None
+    fingerprint: str
+    """Selects the group in filters. `none`: the group of dead letters that are older than fingerprints."""
     count: int
     kind: str | None
     message: str | None
@@ -88,7 +89,7 @@ async def list_dead_letters(call: Call) -> Answer:
 async def groups(call: Call) -> Answer:
     query: LetterGroupsQuery = call.query
     found = await call.context.store.letter_groups(run_filter(query, call.tenant), query.limit, may_lag=True)
-    shown = rows(found.groups, _group_view, "fingerprint", lambda group: group.fingerprint or "")
+    shown = rows(found.groups, _group_view, "fingerprint", lambda group: group.fingerprint)
     return answer_json({"items": shown, "counted": found.counted, "more": found.more})
 
 
@@ -207,7 +208,8 @@ ROUTES: Final = (
         summary="Dead letters by error, the most frequent first",
         description=(
             "Runs with the same `fingerprint` failed with the same error. Numbers, ids, times, paths and quoted values"
-            " in their messages are ignored."
+            " in their messages are ignored. The group `none` has the runs that gave up before Timeball kept"
+            " fingerprints."
         ),
         handle=groups,
         query=LetterGroupsQuery,

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from timeball.domain.instant import Micros
+from timeball.domain.run.error_fingerprint import NO_FINGERPRINT
 from timeball.domain.run.lifecycle import Failure
 from timeball.ports.store.queries import LetterGroup, LetterGroups, RunFilter
 from timeball.stores.sql.driver import Tx
@@ -54,7 +55,7 @@ class DeadLetterReads(StorePart):
 
 def _group(row: LetterGroupRow) -> LetterGroup:
     return LetterGroup(
-        fingerprint=row.fingerprint,
+        fingerprint=row.fingerprint or NO_FINGERPRINT,
         letters=int(row.letters),
         jobs=row.jobs,
         first_at=row.first_at,

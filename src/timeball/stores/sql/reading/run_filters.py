@@ -13,14 +13,15 @@ from typing import Any, Final, NamedTuple, Protocol
 import msgspec
 
 from timeball.domain.instant import DAY, Micros
+from timeball.domain.run.error_fingerprint import NO_FINGERPRINT
 from timeball.domain.run.ledger import Origin
 from timeball.domain.run.lifecycle import State
-from timeball.domain.run.status import TERMINAL, Status
+from timeball.domain.run.status import GAVE_UP, TERMINAL, Status
 from timeball.ports.store.queries import RunFilter
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.names import resolve
 from timeball.stores.sql.rows.values import plain
-from timeball.stores.sql.statements import query
+from timeball.stores.sql.statements import literals, query
 
 _DUE_AT: Final = "COALESCE(r.due_at, r.fire_time)"
 _SHOWN_AS: Final = {
@@ -55,6 +56,7 @@ _NARROWED: Final = {
     "task_id": "j.task_id = :task_id",
     "tag": "EXISTS (SELECT 1 FROM job_tags t WHERE t.job_id = r.job_id AND t.tag = :tag)",
     "fingerprint": "r.fingerprint = :fingerprint",
+    "no_fingerprint": f"r.fingerprint IS NULL AND r.status IN ({literals(sorted(GAVE_UP))})",
     "session": resolve("r.state = {state.running} AND r.session = :session"),
     "made_before": "r.id < :made_before",
 }
@@ -104,7 +106,7 @@ def parameters(where: RunFilter, after: RunPosition = FIRST, before: RunPosition
     become positions too: of two bounds on the same side SQLite would use only one, possibly the weaker one."""
     found: dict[str, Any] = {"tenant": where.tenant, "fire_from": where.fire_from}
     for field in _NARROWED:
-        if (value := getattr(where, field)) is not None:
+        if (value := getattr(where, field, None)) is not None:
             found[field] = plain(value)
     begin = FIRST if where.fire_from is None else RunPosition(where.fire_from, "")
     last = end(where, before)
@@ -185,7 +187,8 @@ def _statuses(where: RunFilter) -> frozenset[Status]:
 
 def _given(where: RunFilter, of_jobs: bool) -> frozenset[str]:
     known = _OF_JOBS if of_jobs else ()
-    return frozenset(field for field in _NARROWED if field not in known and getattr(where, field) is not None)
+    given = frozenset(field for field in _NARROWED if field not in known and getattr(where, field, None) is not None)
+    return given - {"fingerprint"} | {"no_fingerprint"} if where.fingerprint == NO_FINGERPRINT else given
 
 
 @lru_cache(maxsize=4_096)
@@ -193,7 +196,7 @@ def _live(
     status: frozenset[Status], origin: frozenset[Origin], given: frozenset[str], of_jobs: bool
 ) -> tuple[str, ...]:
     shown = status - TERMINAL
-    if (status and not shown) or "fingerprint" in given:
+    if (status and not shown) or given & {"fingerprint", "no_fingerprint"}:
         return ()
     narrow = [*_narrow(given, of_jobs), *_of_origin(origin), _INSIDE]
     if "job_id" in given or of_jobs:
