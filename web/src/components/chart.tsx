@@ -74,6 +74,7 @@ export default function Chart({
             {
               ...axis,
               space: 80,
+              size: 26,
               values: (_, at) => at.map(value => shortDateTime(value * 1000, Date.now(), zone.get())),
             },
             { ...axis, size: 56, values: (_, ys) => ys.map(value => text(value)) },

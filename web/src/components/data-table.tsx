@@ -37,6 +37,7 @@ export function DataTable<T>({
   ref,
   onScroll,
   initialScroll = 0,
+  rowClass,
   className,
 }: {
   rows: readonly T[]
@@ -55,6 +56,8 @@ export function DataTable<T>({
   /** The position, and the first and last row in view. */
   onScroll?: (top: number, first: number, last: number) => void
   initialScroll?: number
+  /** Sets a row apart, beside what its cells say. */
+  rowClass?: (row: T) => string | undefined
   className?: string
 }) {
   const scroller = useRef<HTMLDivElement>(null)
@@ -154,6 +157,7 @@ export function DataTable<T>({
               compact={isCompact ? compact : null}
               onOpen={onOpen}
               marked={item.index === marked}
+              look={rowClass?.(row)}
             />
           )
         })}
@@ -173,9 +177,10 @@ type RowProps<T> = {
   compact: ((row: T) => ReactNode) | null
   onOpen: ((row: T) => void) | undefined
   marked: boolean
+  look: string | undefined
 }
 
-function RowView<T>({ row, index, start, size, columns, template, compact, onOpen, marked }: RowProps<T>) {
+function RowView<T>({ row, index, start, size, columns, template, compact, onOpen, marked, look }: RowProps<T>) {
   return (
     <div
       role="row"
@@ -192,6 +197,7 @@ function RowView<T>({ row, index, start, size, columns, template, compact, onOpe
       className={cx(
         'group/row absolute inset-x-0 top-0 border-line border-b px-4 text-sm hover:bg-hover lg:px-6',
         onOpen !== undefined && 'cursor-pointer',
+        look,
         marked && 'bg-accent-soft shadow-[inset_2px_0_0_var(--accent)]',
         compact === null ? 'grid items-center gap-x-4' : 'flex flex-col justify-center',
       )}

@@ -3,6 +3,7 @@ import { useDeferredValue, useState } from 'react'
 import { request } from '@/api/client'
 import { keys } from '@/api/keys'
 import type { Job, Page } from '@/api/types'
+import { cx } from '@/ui/cx'
 import { Input } from '@/ui/field'
 import { Popover } from '@/ui/popover'
 import { Chip } from './filter-chips'
@@ -30,12 +31,13 @@ export function JobChip({
       onOpenChange={setOpen}
       trigger={<Chip label="Job" value={name ?? null} onClear={() => onChange(undefined)} />}
     >
-      <Finder onChoose={choose} />
+      <JobFinder onChoose={choose} />
     </Popover>
   )
 }
 
-function Finder({ onChoose }: { onChoose: (jobId: string) => void }) {
+/** Finds a job by its name or id. */
+export function JobFinder({ onChoose, className }: { onChoose: (jobId: string) => void; className?: string }) {
   const [text, setText] = useState('')
   const wanted = useDeferredValue(text.trim())
   const jobs = useQuery({
@@ -46,7 +48,7 @@ function Finder({ onChoose }: { onChoose: (jobId: string) => void }) {
   })
   return (
     <form
-      className="grid w-72 max-w-full gap-2"
+      className={cx('grid max-w-full gap-2', className ?? 'w-72')}
       onSubmit={event => {
         event.preventDefault()
         const [first] = jobs.data?.items ?? []

@@ -3,6 +3,10 @@ import { isJobEvent, isRunEvent, isRunsChanged, isWorkerEvent, type TimeballEven
 /** A prefix of query keys that an event makes old: `['run', 'r_1']`, or `['stats']`. */
 export type Touch = readonly [string, ...string[]]
 
+/** An attempt began or ended: the slots of a worker changed. */
+const TAKES_OR_FREES_SLOTS = new Set(
+  ['started', 'retrying', 'succeeded', 'failed', 'dead', 'cancelled'].map(name => `timeball.run.${name}`),
+)
 const DEAD = new Set(['timeball.run.dead', 'timeball.run.failed', 'timeball.run.queued'])
 
 /** Which cached answers an event makes old. */
@@ -12,7 +16,7 @@ export function touchedBy(event: TimeballEvent): Touch[] {
     const touches: Touch[] = [['stats'], ['runs'], ['jobs'], ['run', runId], ['workflow-run'], ['backfills']]
     if (jobId !== undefined) touches.push(['job', jobId], ['workflow', jobId])
     if (DEAD.has(event.type)) touches.push(['dead-letters'])
-    if (event.type === 'timeball.run.started') touches.push(['workers'])
+    if (TAKES_OR_FREES_SLOTS.has(event.type)) touches.push(['workers'])
     return event.type === 'timeball.run.progress' ? [['run', runId], ['workflow-run']] : touches
   }
   if (isRunsChanged(event)) {
@@ -59,6 +63,8 @@ export const LIVE_WORDS = [
 /** How often the answers of one word are read again at most, in milliseconds. A page about one thing may be quicker. */
 export function refreshPeriod(touch: Touch): number {
   if (touch[0] === 'stats') return 2000
+  // A forecast of many jobs takes the server a second or two.
+  if (touch[0] === 'forecast') return 15_000
   if (touch[0] === 'run' || touch[0] === 'workflow-run') return 500
   return 1000
 }

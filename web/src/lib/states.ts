@@ -84,13 +84,24 @@ export const JOB_STATES: Record<JobStatus, StateLook> = {
   cancelled: { label: 'Cancelled', icon: 'state-cancelled', tone: 'idle', meaning: 'It was cancelled.' },
 }
 
-export type WorkerState = 'live' | 'draining' | 'lost' | 'left'
+export type WorkerState = 'live' | 'draining' | 'drained' | 'lost' | 'left'
 
 export const WORKER_STATES: Record<WorkerState, StateLook> = {
   live: { label: 'Live', icon: 'state-ok', tone: 'ok', meaning: 'Its beats arrive.' },
-  draining: { label: 'Draining', icon: 'state-drain', tone: 'late', meaning: 'It takes nothing new.' },
-  lost: { label: 'Lost', icon: 'state-lost', tone: 'bad', meaning: 'Its lease lapsed.' },
-  left: { label: 'Left', icon: 'state-cancelled', tone: 'idle', meaning: 'It said goodbye.' },
+  draining: {
+    label: 'Draining',
+    icon: 'state-drain',
+    tone: 'late',
+    meaning: 'It takes no new runs, and leaves when its runs have ended.',
+  },
+  drained: {
+    label: 'Drained',
+    icon: 'state-done',
+    tone: 'idle',
+    meaning: 'It was ordered to drain, finished its runs and left.',
+  },
+  lost: { label: 'Lost', icon: 'state-lost', tone: 'bad', meaning: 'Its beats stopped, and its lease ran out.' },
+  left: { label: 'Left', icon: 'state-cancelled', tone: 'idle', meaning: 'It was stopped, and said goodbye.' },
 }
 
 /** The classes of the now line: one colour per class, by verdict, and by status where the run failed. */

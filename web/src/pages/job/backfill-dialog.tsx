@@ -51,9 +51,12 @@ export function BackfillDialog({ jobId, onClose }: { jobId: string; onClose: () 
         const range = await request<Range>('POST', path, { body: { ...input, dryRun } })
         setCounted({ range, of: current })
       } else {
-        await request('POST', path, { body: input })
+        const { backfillId } = await request<{ backfillId: string }>('POST', path, { body: input })
         await client.invalidateQueries({ queryKey: keys.backfills() })
-        toast.done('The backfill has begun', { label: 'Open', run: () => void navigate({ to: '/backfills' }) })
+        toast.done('The backfill has begun', {
+          label: 'Open',
+          run: () => void navigate({ to: '/backfills', search: { backfill: backfillId } }),
+        })
         onClose()
       }
     } catch (reason) {
