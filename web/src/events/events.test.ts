@@ -46,6 +46,7 @@ describe('what an event makes old', () => {
     expect(touched).toContainEqual(['run', 'r_1'])
     expect(touched).toContainEqual(['job', 'j_1'])
     expect(touched).toContainEqual(['jobs'])
+    expect(touched).toContainEqual(['workers'])
     expect(touched).not.toContainEqual(['run'])
   })
 

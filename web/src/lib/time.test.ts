@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import {
   countdown,
   dateTime,
+  dayTime,
   duration,
   fullDateTime,
   instant,
@@ -97,4 +98,10 @@ describe('figures', () => {
     expect(percent(0.99999)).toBe('>99.9 %')
     expect(percent(1)).toBe('100 %')
   })
+})
+
+it('keeps the date of a range that ends today', () => {
+  expect(dayTime(NOON, NOON, 'Europe/Berlin')).toBe('Jul 1 14:00')
+  expect(dayTime(Date.parse('2025-12-31T23:30:00Z'), NOON, 'Europe/Berlin')).toBe('Jan 1 00:30')
+  expect(dayTime(Date.parse('2025-12-31T12:30:00Z'), NOON, 'UTC')).toBe('Dec 31 2025 12:30')
 })

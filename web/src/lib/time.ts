@@ -75,6 +75,13 @@ export function shortDateTime(at: number, now: number, zone: Zone): string {
   return `${monthName(p.month)} ${Number(p.day)} ${p.hour}:${p.minute}`
 }
 
+/** `Nov 17 13:05`, also today; with the year in another year. */
+export function dayTime(at: number, now: number, zone: Zone): string {
+  const p = partsOf(at, zone)
+  const day = `${monthName(p.month)} ${Number(p.day)}`
+  return `${day}${p.year === partsOf(now, zone).year ? '' : ` ${p.year}`} ${p.hour}:${p.minute}`
+}
+
 const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec']
 
 function monthName(month: string): string {

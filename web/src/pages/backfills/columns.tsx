@@ -1,9 +1,10 @@
 import type { Column } from '@/components/data-table'
 import { RowLink } from '@/components/row-link'
 import { StateBadge, StateIcon } from '@/components/state'
-import { RelativeTime, Time } from '@/components/time'
-import { useNow } from '@/lib/clock'
-import { count, duration } from '@/lib/time'
+import { RelativeTime } from '@/components/time'
+import { serverNow, useNow } from '@/lib/clock'
+import { zone } from '@/lib/settings'
+import { count, dayTime, duration } from '@/lib/time'
 import { queryString } from '@/lib/url'
 import { RowButton } from '@/ui/button'
 import { type Backfill, isOver, lookOf, runsFilter, timeLeft } from './model'
@@ -20,7 +21,7 @@ export function columnsOf(cancel: ((backfill: Backfill) => void) | null): readon
     {
       id: 'job',
       header: 'Job',
-      width: 'minmax(8rem, 1.2fr)',
+      width: 'minmax(8rem, 1fr)',
       cell: row => (
         <RowLink to={`jobs/${row.jobId}`} className="bidi-plain font-medium hover:text-accent hover:underline">
           {row.jobName || row.jobId}
@@ -30,7 +31,7 @@ export function columnsOf(cancel: ((backfill: Backfill) => void) | null): readon
     {
       id: 'range',
       header: 'Range',
-      width: 'minmax(12rem, 1.2fr)',
+      width: '13.5rem',
       minTable: 860,
       cell: row => <Range row={row} />,
     },
@@ -41,7 +42,7 @@ export function columnsOf(cancel: ((backfill: Backfill) => void) | null): readon
       cell: row => (
         <span className="flex items-center gap-3">
           <ProgressBar backfill={row} className="flex-1" />
-          <span className="w-24 shrink-0 text-right">
+          <span className="min-w-16 shrink-0 text-right">
             {count(row.done)}/{count(row.total)}
           </span>
         </span>
@@ -106,10 +107,13 @@ export function columnsOf(cancel: ((backfill: Backfill) => void) | null): readon
   ]
 }
 
+/** Always with the date: a range of days would read as one of hours. */
 function Range({ row }: { row: Backfill }) {
+  const shown = zone.use()
+  const text = (at: string) => dayTime(Date.parse(at), serverNow(), shown)
   return (
     <span className="text-ink-2">
-      <Time at={row.from} /> – <Time at={row.to} />
+      <time dateTime={row.from}>{text(row.from)}</time> – <time dateTime={row.to}>{text(row.to)}</time>
     </span>
   )
 }

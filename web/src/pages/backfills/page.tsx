@@ -103,7 +103,7 @@ export function Page() {
           />
         )}
       </div>
-      {search.backfill !== undefined && (
+      {search.backfill !== undefined && cancels === null && (
         <Opened
           backfillId={search.backfill}
           known={rows.find(row => row.backfillId === search.backfill)}

@@ -52,7 +52,7 @@ export function BusyList({
                 </button>
               )}
               <span className="flex-1" />
-              <span className={cx('whitespace-nowrap', over ? 'font-semibold text-bad' : 'text-ink-2')}>
+              <span className={cx('whitespace-nowrap', over ? 'font-semibold' : 'text-ink-2')}>
                 {bucket.load === null || bucket.runSeconds === 0 ? '' : loadText(bucket.load)}
               </span>
             </div>

@@ -62,7 +62,7 @@ export function HourPanel({ at, onClose }: { at: number; onClose: () => void }) 
                   `The busiest minute needs ${loadText(forecast.peak.load)} of what the slots can do in it.`
                 )}
               </p>
-              <div className="px-2 pt-2">
+              <div className="px-2 py-2">
                 <NeedChart
                   bars
                   buckets={forecast.items}

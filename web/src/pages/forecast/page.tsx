@@ -143,6 +143,7 @@ function ForecastView({
               </div>
             )}
           </Section>
+          {chosen !== undefined && <HourPanel at={chosen} onClose={() => set({ at: undefined })} />}
           <Section title={isMeasured ? 'Slots needed against slots there are' : 'Fires over time'}>
             <div className="px-2 py-2">
               <NeedChart
@@ -155,12 +156,9 @@ function ForecastView({
           </Section>
           <Notes notes={forecast.notes} />
         </div>
-        <div className="grid min-w-0 gap-4">
-          {chosen !== undefined && <HourPanel at={chosen} onClose={() => set({ at: undefined })} />}
-          <Section title="Busiest hours" className="overflow-clip">
-            <BusyList label="Busiest hours" items={forecast.busiest} chosen={chosen} onChoose={choose} />
-          </Section>
-        </div>
+        <Section title="Busiest hours" className="overflow-clip">
+          <BusyList label="Busiest hours" items={forecast.busiest} chosen={chosen} onChoose={choose} />
+        </Section>
       </div>
     </>
   )

@@ -7,6 +7,7 @@ import { RelativeTime } from '@/components/time'
 import { useNow } from '@/lib/clock'
 import { count, plural } from '@/lib/time'
 import { RowButton } from '@/ui/button'
+import { cx } from '@/ui/cx'
 import { isBeatLate, memory, type WorkerRow } from './model'
 import { usageOf, useSamples } from './samples'
 import { Usage } from './usage'
@@ -97,12 +98,12 @@ export function columnsOf(actions: WorkerActions): readonly Column<WorkerRow>[] 
   ]
 }
 
-function Slots({ row }: { row: WorkerRow }) {
+function Slots({ row, flush = false }: { row: WorkerRow; flush?: boolean }) {
   if (row.endedAt !== null) return <span className="text-ink-3">{plural(row.slots, 'slot')}</span>
   const free = row.slots - row.inUse.slots
   return (
     <span className="flex items-center gap-2">
-      <span className="w-11 shrink-0 text-right">
+      <span className={cx('shrink-0', flush ? 'min-w-8' : 'w-11 text-right')}>
         {count(row.inUse.slots)}/{count(row.slots)}
       </span>
       <Usage
@@ -213,7 +214,7 @@ export function CompactWorker({ row }: { row: WorkerRow }) {
       </div>
       <div className="flex items-center gap-3 pl-6 text-xs">
         <span className="w-36 shrink-0">
-          <Slots row={row} />
+          <Slots row={row} flush />
         </span>
         <span className="bidi-plain min-w-0 flex-1 truncate text-right text-ink-2">{row.labels.join(', ')}</span>
       </div>

@@ -128,7 +128,7 @@ export function Page() {
           </p>
         )}
       </div>
-      {opened !== undefined && (
+      {opened !== undefined && drains === null && (
         <WorkerPanel worker={opened} onClose={() => set({ worker: undefined })} onDrain={() => setDrains(opened)} />
       )}
       {drains !== null && (

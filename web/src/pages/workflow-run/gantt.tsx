@@ -59,12 +59,10 @@ export function Gantt({
         {rows.map(row => {
           const bar = barOf(row, range, now)
           const look = taskLook(row.status)
-          const text = bar.ms === null ? look.label : `${look.label}, ${duration(bar.ms)}`
           return (
             <li key={row.key}>
               <button
                 type="button"
-                aria-label={`${row.label}: ${text}`}
                 aria-pressed={row.task === chosen}
                 onClick={() => onChoose(row.task)}
                 className={cx(
@@ -78,6 +76,7 @@ export function Gantt({
                 >
                   {!row.indent && <Icon name={look.icon} size={14} className={cx('shrink-0', TONE_TEXT[look.tone])} />}
                   <span className="bidi-plain truncate">{row.label}</span>
+                  {bar.ms !== null && <span className="sr-only">{look.label}</span>}
                 </span>
                 <span className="relative h-full">
                   {bar.left !== null && (

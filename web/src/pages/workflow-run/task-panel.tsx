@@ -3,12 +3,14 @@ import { Link } from '@tanstack/react-router'
 import { api, request } from '@/api/client'
 import { keys } from '@/api/keys'
 import type { components } from '@/api/schema'
+import { CopyAs } from '@/components/copy'
 import { JsonView } from '@/components/json-view'
 import { StateBadge, StateIcon } from '@/components/state'
 import { Duration, Time } from '@/components/time'
 import { taskEnded, taskFailed, taskLook } from '@/components/workflow/states'
 import { plural } from '@/lib/time'
 import { Button, IconButton } from '@/ui/button'
+import { workflowRunCommands } from './commands'
 
 type WorkflowRun = components['schemas']['WorkflowRunView']
 type Task = WorkflowRun['tasks'][number]
@@ -81,9 +83,12 @@ export function TaskPanel({
         </dl>
         {taskFailed(task.status) && (
           <div className="grid gap-1">
-            <Button icon="retry" why={retryWhy} onClick={onRetry}>
-              Retry from here
-            </Button>
+            <div className="flex gap-1">
+              <Button icon="retry" why={retryWhy} onClick={onRetry} className="flex-1">
+                Retry from here
+              </Button>
+              <CopyAs commands={() => workflowRunCommands('retry', run.workflowRunId)} />
+            </div>
             <p className="text-ink-3 text-xs">Tasks that succeeded are kept. All tasks that failed run again.</p>
           </div>
         )}

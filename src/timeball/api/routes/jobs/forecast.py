@@ -14,6 +14,7 @@ from timeball.domain.errors import Invalid
 from timeball.domain.instant import DAY, MINUTE, Micros, render
 from timeball.domain.planning import forecast
 from timeball.domain.planning.forecast import ForecastBucket, LoadCause
+from timeball.domain.text.english import counted
 from timeball.operation.schedules.forecast import MAX_JOBS, Foreseen, forecast_fires
 
 USUAL: Final = 7 * DAY
@@ -150,14 +151,16 @@ def _notes(found: Foreseen) -> list[str]:
     if found.more:
         notes.append(f"Only the {MAX_JOBS:,} oldest jobs were counted; there are more.")
     if known.left_out:
-        notes.append(f"{known.left_out:,} jobs are left out: at most {forecast.MAX_INSTANTS:,} fires are counted.")
+        are = "is" if known.left_out == 1 else "are"
+        notes.append(f"{counted(known.left_out, 'job')} {are} left out: at most {forecast.MAX_INSTANTS:,} fires are counted.")
     if known.estimated:
         often = f"more than {forecast.MAX_OF_RULE:,} times"
-        notes.append(f"{known.estimated:,} jobs fire {often}: their first rate is assumed to stay the same.")
+        fire, rate = ("fires", "its") if known.estimated == 1 else ("fire", "their")
+        notes.append(f"{counted(known.estimated, 'job')} {fire} {often}: {rate} first rate is assumed to stay the same.")
     if known.unmeasured:
         notes.append(
-            f"{known.unmeasured:,} of {known.jobs:,} jobs have no known duration (the last runs of"
-            f" {found.measured:,} jobs were looked up): they count as fires, not as run seconds."
+            f"The duration of {known.unmeasured:,} of {counted(known.jobs, 'job')} is not known (the last runs of"
+            f" {counted(found.measured, 'job')} were looked up): they count as fires, not as run seconds."
         )
     if not found.slots:
         notes.append("No worker is alive, so there is no capacity to compare with.")
