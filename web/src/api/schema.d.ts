@@ -74,6 +74,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/jobs:bulk": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Pause, resume, run or cancel jobs over a filter
+         * @description Processes up to `limit` of the jobs that match, newest first, and works for about 5 seconds at most; send `nextCursor` as `cursor` for the next ones. Each job is changed by the rules of the single verb, and a job that refuses does not stop the others. `dryRun` only counts all that match. Without a status, `pause` and `run` select jobs that are scheduled, `resume` those that are paused, `cancel` both. It can be repeated: `pause`, `resume` and `cancel` unchanged, `run` with the `createdBefore` of the first answer in its filter, within an hour.
+         */
+        post: operations["postJobsBulk"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/jobs/{jobId}/status": {
         parameters: {
             query?: never;
@@ -752,7 +772,7 @@ export interface paths {
         };
         /**
          * Dead letters by error, the most frequent first
-         * @description Runs with the same `fingerprint` failed with the same error. Numbers, ids, times, paths and quoted values in their messages are ignored.
+         * @description Runs with the same `fingerprint` failed with the same error. Numbers, ids, times, paths and quoted values in their messages are ignored. The group `none` has the runs that gave up before Timeball kept fingerprints.
          */
         get: operations["getDeadLettersGroups"];
         put?: never;
@@ -2086,6 +2106,91 @@ export interface components {
             pointer: string;
             detail: string;
         };
+        /** BulkJobsBody */
+        BulkJobsBody: {
+            /** @enum {unknown} */
+            action: "cancel" | "pause" | "resume" | "run";
+            filter: components["schemas"]["JobsFilter"];
+            /**
+             * @description Of a pause.
+             * @default
+             */
+            reason?: string;
+            /** @default null */
+            until?: string | null;
+            /**
+             * @description Only count them.
+             * @default false
+             */
+            dryRun?: boolean;
+            /**
+             * @description `nextCursor` of the previous answer.
+             * @default
+             */
+            cursor?: string;
+            /**
+             * @description Maximum number of jobs that this request processes.
+             * @default 500
+             */
+            limit?: number;
+        };
+        /**
+         * JobsFilter
+         * @description Selects the jobs that match all given fields, which are those of `GET /v1/jobs`.
+         */
+        JobsFilter: {
+            /**
+             * @description Select all. Cannot be combined with other fields.
+             * @default false
+             */
+            all?: boolean;
+            /** @default  */
+            status?: string | string[];
+            /** @default  */
+            name?: string;
+            /** @default  */
+            tag?: string;
+            /** @default  */
+            userId?: string;
+            /** @default  */
+            taskId?: string;
+            /**
+             * @description Part of the name, in upper or lower case, or a job id.
+             * @default
+             */
+            q?: string;
+            /**
+             * @description Kind of the task, or `workflow`.
+             * @default
+             */
+            kind?: string;
+            /** @default  */
+            scheduleType?: string;
+            /** @default  */
+            createdBefore?: string | number;
+        };
+        /** BulkJobsAnswer */
+        BulkJobsAnswer: {
+            matched: number;
+            changed: number;
+            skipped: number;
+            failed: components["schemas"]["UnchangedJob"][];
+            createdBefore: string;
+            nextCursor: string | null;
+        };
+        /** UnchangedJob */
+        UnchangedJob: {
+            jobId: string;
+            error: components["schemas"]["Problem"];
+        };
+        /**
+         * CountedAnswer
+         * @description The answer to a `dryRun`.
+         */
+        CountedAnswer: {
+            matched: number;
+            createdBefore?: string;
+        };
         /**
          * StatusAnswer
          * @description The status of the run that started last, else of the next pending run, else of the job.
@@ -2790,7 +2895,7 @@ export interface components {
             /** @default  */
             taskId?: string;
             /**
-             * @description Fingerprint of the last error.
+             * @description Fingerprint of the last error; `none`: without one.
              * @default
              */
             fingerprint?: string;
@@ -2818,14 +2923,6 @@ export interface components {
             runId: string;
             error: components["schemas"]["Problem"];
         };
-        /**
-         * CountedAnswer
-         * @description The answer to a `dryRun`.
-         */
-        CountedAnswer: {
-            matched: number;
-            createdBefore?: string;
-        };
         /** GroupList */
         GroupList: {
             items: components["schemas"]["GroupView"][];
@@ -2837,7 +2934,7 @@ export interface components {
          * @description A group of dead letters with the same error.
          */
         GroupView: {
-            fingerprint: string | null;
+            fingerprint: string;
             count: number;
             kind: string | null;
             message: string | null;
@@ -2885,7 +2982,7 @@ export interface components {
             /** @default  */
             taskId?: string;
             /**
-             * @description Fingerprint of the last error.
+             * @description Fingerprint of the last error; `none`: without one.
              * @default
              */
             fingerprint?: string;
@@ -4155,6 +4252,38 @@ export interface operations {
             503: components["responses"]["Problem503"];
         };
     };
+    postJobsBulk: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["BulkJobsBody"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BulkJobsAnswer"] | components["schemas"]["CountedAnswer"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            422: components["responses"]["Problem422"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+        };
+    };
     getJobsJobIdStatus: {
         parameters: {
             query?: never;
@@ -4288,7 +4417,7 @@ export interface operations {
                 endTime?: string;
                 tag?: string;
                 taskId?: string;
-                /** @description Fingerprint of the last error. */
+                /** @description Fingerprint of the last error; `none`: without one. */
                 fingerprint?: string;
                 /** @description Maximum number of items. */
                 limit?: number;
@@ -4910,7 +5039,7 @@ export interface operations {
                 endTime?: string;
                 tag?: string;
                 taskId?: string;
-                /** @description Fingerprint of the last error. */
+                /** @description Fingerprint of the last error; `none`: without one. */
                 fingerprint?: string;
                 /** @description Maximum number of items. */
                 limit?: number;
@@ -5046,7 +5175,7 @@ export interface operations {
                 endTime?: string;
                 tag?: string;
                 taskId?: string;
-                /** @description Fingerprint of the last error. */
+                /** @description Fingerprint of the last error; `none`: without one. */
                 fingerprint?: string;
                 /** @description Maximum number of items. */
                 limit?: number;
@@ -5413,7 +5542,7 @@ export interface operations {
                 endTime?: string;
                 tag?: string;
                 taskId?: string;
-                /** @description Fingerprint of the last error. */
+                /** @description Fingerprint of the last error; `none`: without one. */
                 fingerprint?: string;
                 /** @description Maximum number of items. */
                 limit?: number;
@@ -5453,7 +5582,7 @@ export interface operations {
                 endTime?: string;
                 tag?: string;
                 taskId?: string;
-                /** @description Fingerprint of the last error. */
+                /** @description Fingerprint of the last error; `none`: without one. */
                 fingerprint?: string;
                 /** @description Maximum number of items. */
                 limit?: number;
@@ -6331,7 +6460,7 @@ export interface operations {
                 endTime?: string;
                 tag?: string;
                 taskId?: string;
-                /** @description Fingerprint of the last error. */
+                /** @description Fingerprint of the last error; `none`: without one. */
                 fingerprint?: string;
                 /** @description Maximum number of items. */
                 limit?: number;

@@ -151,12 +151,11 @@ def _notes(found: Foreseen) -> list[str]:
     if found.more:
         notes.append(f"Only the {MAX_JOBS:,} oldest jobs were counted; there are more.")
     if known.left_out:
-        are = "is" if known.left_out == 1 else "are"
-        notes.append(f"{counted(known.left_out, 'job')} {are} left out: at most {forecast.MAX_INSTANTS:,} fires are counted.")
+        bound = f"at most {forecast.MAX_INSTANTS:,} fires are counted"
+        notes.append(f"The forecast leaves out {counted(known.left_out, 'job')}: {bound}.")
     if known.estimated:
-        often = f"more than {forecast.MAX_OF_RULE:,} times"
-        fire, rate = ("fires", "its") if known.estimated == 1 else ("fire", "their")
-        notes.append(f"{counted(known.estimated, 'job')} {fire} {often}: {rate} first rate is assumed to stay the same.")
+        often = f"more than {forecast.MAX_OF_RULE:,} fires"
+        notes.append(f"{counted(known.estimated, 'job')} with {often}: the first rate is assumed to stay the same.")
     if known.unmeasured:
         notes.append(
             f"The duration of {known.unmeasured:,} of {counted(known.jobs, 'job')} is not known (the last runs of"
