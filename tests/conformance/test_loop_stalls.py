@@ -48,7 +48,7 @@ from timeball.ports.store.store import Store
 from timeball.ports.worker_protocol import Poll, RegisterWorker, Started
 from timeball.server.loop import Loop
 from timeball.server.server import Server
-from timeball.stores.sql.ends import EndCounter
+from timeball.stores.sql.committed_changes import CommittedChanges
 
 MAX_TURNS = 40
 
@@ -313,14 +313,14 @@ async def as_many_changes_and_listeners_as_there_may_be(house: House) -> Left:
 
 @worst("statistics_writer")
 async def many_ends_of_two_seconds(house: House) -> Left:
-    """More plain successes than are looked up one by one, and failures, which are counted one by one."""
-    counter: EndCounter = house.store._db.end_counter  # type: ignore[attr-defined]
+    """Plain successes, which a statement counts, and failures, which are counted one by one."""
+    committed: CommittedChanges = house.store._db.committed  # type: ignore[attr-defined]
     for outcome in (None, None, Failed(Failure(kind="exit", message="boom"))):
         await house.submit([one_shot(house.store.now(), retry=Retry(max_retries=0)) for _ in range(1_000)])
         await house.store.settle([settlement(each, outcome) for each in await house.claim(1_000)])
 
     async def left() -> bool:
-        return bool(counter._succeeded or counter._tallies)
+        return bool(committed._ends.tallies or committed._ends.uncounted)
 
     return left
 

@@ -18,7 +18,6 @@ from timeball.ports.store.store import Store
 from timeball.stores.postgres.store import _CLOCK
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Row, Tx, Work
-from timeball.stores.sql.ends import Ends
 from timeball.stores.sql.runs import gates
 from timeball.stores.sql.schema.table import Table
 
@@ -71,12 +70,12 @@ class _Recorder:
         return self._tx.may_be_done
 
     @property
-    def ends(self) -> Ends:
-        return self._tx.ends
+    def changes(self) -> list[ChangeBatch]:
+        return self._tx.changes
 
     @property
-    def changes(self) -> list[ChangeBatch] | None:
-        return self._tx.changes
+    def is_watched(self) -> bool:
+        return self._tx.is_watched
 
     async def fetch(self, query: Query, **parameters: Any) -> list[Row]:
         self._said.append(query.name)

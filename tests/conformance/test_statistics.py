@@ -3,15 +3,17 @@
 import pytest
 
 from tests.conformance.test_planning import claim, submitted
-from tests.support.builders import one_shot, plan_due, recurring, settlement
+from tests.support.builders import one_shot, plan_due, recurring, run, settlement
 from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND, Micros
 from timeball.domain.overview import tally
 from timeball.domain.overview.tally import COARSE_WIDTH, FINE_WIDTH, RunTally
+from timeball.domain.run.ledger import Origin
 from timeball.domain.run.lifecycle import Failed, Failure
 from timeball.domain.task.retry import Retry
 from timeball.ports.store.maintenance import Deposed, Lead
+from timeball.ports.store.runs import SlotRequest
 from timeball.ports.store.store import Store
-from timeball.stores.sql.ends import EndCounter
+from timeball.stores.sql.committed_changes import CommittedChanges
 from timeball.stores.sql.overview import statistics
 
 BOOM = Failed(Failure(kind="exit", message="boom"))
@@ -24,8 +26,8 @@ def uncounted(store: Store) -> None:
 
 
 def forget(store: Store) -> None:
-    counter: EndCounter = store._db.end_counter  # type: ignore[attr-defined]
-    counter.__init__()  # type: ignore[misc]
+    committed: CommittedChanges = store._db.committed  # type: ignore[attr-defined]
+    committed.__init__()  # type: ignore[misc]
 
 
 async def total(store: Store, tenant: str = "default", width: Micros = COARSE_WIDTH) -> RunTally:
@@ -108,6 +110,34 @@ async def test_a_sample_stands_for_all_successes_of_a_batch(
     await store.record_statistics("s_1", 1)
     assert (await total(store)).ends == {"succeeded": 10}
     assert (await total(store)).late == {tally.bucket_of(20 * SECOND): 10}
+
+
+async def test_each_success_of_a_batch_is_counted_with_its_lateness(store: Store) -> None:
+    """Exact counts; a lateness is off by at most one bucket."""
+    now, runs = store.now(), 1_000
+    await store.submit([one_shot(now - MINUTE, at=now - MINUTE, tenant=f"t{at % 3}") for at in range(runs)])
+    claims = (await store.claim([SlotRequest("w_1", "", runs)], 0)).claims
+    late = {each.run_id: int(700 * 1.0145**at) for at, each in enumerate(claims)}  # 0.7 ms to 20 minutes
+    await store.settle([settlement(each, at=each.fire_time + late[each.run_id]) for each in claims])
+    await store.record_statistics("s_1", 1)
+    found = RunTally()
+    for number in range(3):
+        of_tenant = await total(store, f"t{number}")
+        assert of_tenant.ends == {"succeeded": len(range(number, runs, 3))}
+        found.add(of_tenant)
+    exact = sorted(map(tally.bucket_of, late.values()))
+    counted = sorted(bucket for bucket, times in found.late.items() for _ in range(times))
+    assert len(counted) == runs
+    assert all(abs(one - other) <= 1 for one, other in zip(exact, counted, strict=True))
+
+
+async def test_a_backfill_is_not_late(store: Store) -> None:
+    sent = recurring(store.now())
+    await store.submit([sent])
+    await store.trigger([run(sent.job, store.now() - HOUR, origin=Origin.BACKFILL)])
+    await store.settle([settlement(each, at=store.now()) for each in await claim(store)])
+    await store.record_statistics("s_1", 1)
+    assert await total(store) == RunTally({"succeeded": 1}, {})
 
 
 async def test_a_batch_that_is_sent_again_counts_once(store: Store) -> None:

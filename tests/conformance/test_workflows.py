@@ -24,6 +24,7 @@ from timeball.domain.task.retry import Retry
 from timeball.domain.task.task import Shell
 from timeball.domain.workflow.definition import Workflow, WorkflowTask
 from timeball.domain.workflow.progress import TaskState
+from timeball.ports.store.changes import ChangeBatch
 from timeball.ports.store.jobs import Amendment, Submission
 from timeball.ports.store.runs import Claim, SlotRequest
 from timeball.ports.store.store import Store
@@ -31,7 +32,6 @@ from timeball.ports.store.workflows import WorkflowRun
 from timeball.ports.worker_protocol import LOCAL_KEY
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Row, Tx, Work
-from timeball.stores.sql.ends import Ends
 from timeball.stores.sql.schema.table import Table
 
 TRUE = Shell(command="true")
@@ -517,15 +517,15 @@ async def test_what_a_workflow_run_may_need_is_kept_until_it_has_ended(store: St
 class _Meter:
     """A transaction that counts statements, and rows that are read or written."""
 
-    changes = None
+    is_watched = False
 
     def __init__(self, tx: Tx, counted: Counter[str]) -> None:
         self._tx = tx
         self._counted = counted
 
     @property
-    def ends(self) -> Ends:
-        return self._tx.ends
+    def changes(self) -> list[ChangeBatch]:
+        return self._tx.changes
 
     async def fetch(self, query: Query, **parameters: Any) -> list[Row]:
         rows = await self._tx.fetch(query, **parameters)

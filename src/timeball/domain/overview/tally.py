@@ -62,6 +62,19 @@ class RunTally(Struct, omit_defaults=True):
         return sum(self.ends.get(status, 0) for status in SUCCESSFUL) / ran if ran else None
 
 
+RunTallies = dict[tuple[str, Micros], RunTally]
+"""Tallies by tenant and by the first instant of an interval of length `FINE_WIDTH`."""
+
+
+def tally_at(tallies: RunTallies, tenant: str, finished_at: Micros) -> RunTally:
+    """Return the tally in which a run that ended at this instant is counted."""
+    key = (tenant, finished_at // FINE_WIDTH * FINE_WIDTH)
+    found = tallies.get(key)
+    if found is None:
+        found = tallies[key] = RunTally()
+    return found
+
+
 def ended_as(status: str, verdict: str) -> str:
     """Return the key in `RunTally.ends` under which a history row with this status and verdict is counted."""
     return MISSED if verdict == MISSED else status

@@ -1,4 +1,5 @@
-"""What the commits of this server changed: hints for clients that watch. They are not stored, and may be lost."""
+"""What the commits of this server changed: counts for the statistics, and hints for clients that watch. Hints are not
+stored, and may be lost."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from msgspec import Struct
 from timeball.domain.events import EventType
 from timeball.domain.instant import Micros
 from timeball.domain.job.job import Job
+from timeball.domain.overview.tally import RunTallies
 from timeball.domain.run.status import Status
 
 
@@ -83,6 +85,14 @@ class JobColumns(NamedTuple):
     tenants: Sequence[str]
 
 
+class UnwrittenEnds(Struct):
+    """Runs and fires that ended and are not in the statistics yet."""
+
+    tallies: RunTallies = {}
+    uncounted: list[str] = []
+    """The ids of plain successes. Their tenants and lateness are in the store only, and are read later."""
+
+
 class ChangeBatch(Struct, frozen=True, gc=False):
     """Changes of one statement. They are listed when they are needed, outside of the transaction."""
 
@@ -91,6 +101,8 @@ class ChangeBatch(Struct, frozen=True, gc=False):
     list_changes: Callable[[], Sequence[Recorded]]
     list_columns: Callable[[], RunColumns | JobColumns] | None = None
     """Lists the same changes, in the same order, at a tenth of the cost."""
+    count_ends: Callable[[UnwrittenEnds], None] | None = None
+    """Adds the runs and fires that ended to those for the statistics; None if none ended."""
 
 
 ChangeListener = Callable[[Sequence[ChangeBatch]], None]

@@ -30,9 +30,9 @@ from timeball.stores.postgres.pool import Pool
 from timeball.stores.postgres.replica import Away, Replica
 from timeball.stores.postgres.tx import Compiler, Tx, writing
 from timeball.stores.postgres.wakeups import PostgresWakeups
+from timeball.stores.sql.committed_changes import CommittedChanges
 from timeball.stores.sql.dialect import POSTGRES
 from timeball.stores.sql.driver import TOO_LONG, Work
-from timeball.stores.sql.ends import EndCounter
 from timeball.stores.sql.migrate import known, migrate
 from timeball.stores.sql.store import SqlStore
 
@@ -91,7 +91,7 @@ class _Driver:
         replica: Replica | None,
         timeout: float,
     ) -> None:
-        self.end_counter = EndCounter()
+        self.committed = CommittedChanges()
         self._direct = Address(direct, timeout)
         self._monotonic = monotonic
         self._connections = connections
@@ -102,7 +102,6 @@ class _Driver:
         self._pool = Pool(Address(dsn, timeout), connections, timeout, self._read_clock)
         self._tasks: list[asyncio.Task[None]] = []
         self._wakeups = PostgresWakeups(self._connect)
-        self._listener: ChangeListener | None = None
         self._careful_until: Micros = 0
         self._slow = asyncio.Semaphore(max(1, connections.most // 2))
 
@@ -196,13 +195,10 @@ class _Driver:
             if self._monotonic() < self._careful_until:
                 await tx.begin()
                 await connection.execute(_BE_REPLICATED)
-            if self._listener is not None:
-                tx.changes = []
+            tx.is_watched = self.committed.is_watched
             answer = await work(tx)
-        if (ends := tx.ends.take()) is not None:
-            self.end_counter.add(ends)
-        if tx.changes and self._listener is not None:
-            self._listener(tx.changes)
+        if tx.changes:
+            self.committed.add(tx.changes)
         return answer
 
     async def read(self, work: Work[T], *, slow: bool = False, may_lag: bool = False) -> T:
@@ -289,7 +285,7 @@ class _Driver:
         self._wakeups.wake_all(topic)
 
     def watch_changes(self, listener: ChangeListener | None) -> None:
-        self._listener = listener
+        self.committed.listener = listener
 
     def listen_to_servers(self, listener: MessageListener) -> None:
         self._wakeups.message_listeners.append(listener)

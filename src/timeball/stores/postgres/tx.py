@@ -12,7 +12,6 @@ from timeball.ports.store.changes import ChangeBatch
 from timeball.stores.postgres.connect import Connection, Own
 from timeball.stores.sql.dialect import POSTGRES, Compiled, Query
 from timeball.stores.sql.driver import Row
-from timeball.stores.sql.ends import Ends
 from timeball.stores.sql.schema.table import Table
 from timeball.stores.sql.schema.tables import TABLES
 
@@ -128,13 +127,13 @@ class Tx:
 
     has_days = True
     may_be_done = True
-    changes: list[ChangeBatch] | None = None
+    is_watched = False
 
     def __init__(self, connection: Connection, compiler: Compiler, timeout: float | None = None) -> None:
         self._connection = connection
         self._compiler = compiler
         self._timeout = timeout
-        self.ends = Ends()
+        self.changes: list[ChangeBatch] = []
 
     async def fetch(self, query: Query, **parameters: Any) -> list[Row]:
         sql, arguments = self._compiler.arguments(query, parameters)

@@ -1,7 +1,8 @@
-"""Records what a transaction changes, for the listeners of this server. Without a listener nothing is recorded: each
-function then returns at once, and is called once per batch.
+"""Records what a transaction changes, for the statistics and for the listeners of this server. Without a listener only
+ends are recorded: the other functions then return at once. Each function is called once per batch.
 
-The driver passes the recorded batches on after the commit, and drops those of a transaction that was rolled back.
+The driver gives the recorded batches to `CommittedChanges` after the commit, and drops those of a transaction that was
+rolled back.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Final, TypeVar, assert_never
 from timeball.domain.events import EventType
 from timeball.domain.instant import MILLISECOND, Micros
 from timeball.domain.job.job import Job, JobState
+from timeball.domain.overview import tally
 from timeball.domain.run.ledger import Origin
 from timeball.domain.run.lifecycle import State
 from timeball.domain.run.run import NewRun
@@ -25,6 +27,7 @@ from timeball.ports.store.changes import (
     Recorded,
     RunChange,
     RunColumns,
+    UnwrittenEnds,
     WorkerChange,
 )
 from timeball.ports.store.jobs import Submission
@@ -37,6 +40,9 @@ from timeball.stores.sql.schema.runs import NewHistoryRow, NewRunRow, RuledHisto
 T = TypeVar("T")
 _STATUSES: Final = {status.value: status for status in Status}
 _BLOCKED: Final = State.BLOCKED.value
+MAX_UNCOUNTED: Final = 200_000
+"""Maximum number of plain successes that wait to be counted. Those over the limit are not counted: it is reached only
+if no loop writes the statistics."""
 MOMENT: Final = 100 * MILLISECOND
 """A new run that is due within this time counts as queued: its time was chosen shortly before the transaction."""
 
@@ -45,13 +51,26 @@ def record_new_runs(tx: Tx, rows: Sequence[NewRunRow]) -> None:
     _record(tx, rows, _new_runs, _new_run_columns)
 
 
-def record_ends(tx: Tx, rows: Sequence[NewHistoryRow]) -> None:
-    """Record runs that ended, and fires that never became runs."""
-    _record(tx, rows, _ends, _end_columns)
+def record_ends(tx: Tx, rows: Sequence[NewHistoryRow], counted: Sequence[NewHistoryRow] | None = None) -> None:
+    """Record runs that ended, and fires that never became runs. `counted` are the rows for the statistics, if these are
+    not the inserted rows: fires may be added to a row that exists."""
+    if counted is None:
+        counted = rows
+    if counted:
+        columns = partial(_end_columns, rows) if rows else None
+        tx.changes.append(ChangeBatch(len(rows), partial(_ends, rows), columns, partial(_count_ends, counted)))
 
 
 def record_successes(tx: Tx, settlements: Sequence[Settlement]) -> None:
-    _record(tx, settlements, _successes, _success_columns)
+    """Record plain successes, which are counted later: see `Statistics`."""
+    tx.changes.append(
+        ChangeBatch(
+            len(settlements),
+            partial(_successes, settlements),
+            partial(_success_columns, settlements),
+            partial(_put_off, settlements),
+        )
+    )
 
 
 def record_claims(tx: Tx, claimed: Sequence[tuple[Row, int, SlotRequest]], now: Micros) -> None:
@@ -61,7 +80,7 @@ def record_claims(tx: Tx, claimed: Sequence[tuple[Row, int, SlotRequest]], now: 
 
 def record_submissions(tx: Tx, submissions: Sequence[Submission], assigned: Mapping[str, Claim]) -> None:
     """Record new jobs, and those of their runs that were assigned to workers when they were inserted."""
-    if tx.changes is not None:
+    if tx.is_watched:
         _record(tx, [each.job for each in submissions], _new_jobs, _new_job_columns)
         runs = [(run, claim.session) for each in submissions for run in each.runs if (claim := assigned.get(run.id))]
         _record(tx, runs, _assigned, _assigned_columns)
@@ -83,7 +102,7 @@ def record_progress(tx: Tx, steps: Sequence[Progress], now: Micros) -> None:
 
 def record_planned(tx: Tx, jobs: Iterable[Job]) -> None:
     """Record jobs whose runs were planned, so that the events of these runs can name them."""
-    if tx.changes is not None:
+    if tx.is_watched:
         _record(tx, list(jobs), _seen)
 
 
@@ -93,7 +112,7 @@ def record_amendments(tx: Tx, jobs: Sequence[tuple[Job, Job]]) -> None:
 
 
 def record_worker(tx: Tx, what: EventType, session: str, name: str = "") -> None:
-    if tx.changes is not None:
+    if tx.is_watched:
         tx.changes.append(ChangeBatch(1, lambda: (WorkerChange(what, session, name),)))
 
 
@@ -103,7 +122,7 @@ def _record(
     list_changes: Callable[[Sequence[T]], Sequence[Recorded]],
     list_columns: Callable[[Sequence[T]], RunColumns | JobColumns] | None = None,
 ) -> None:
-    if tx.changes is not None and items:
+    if tx.is_watched and items:
         columns = None if list_columns is None else partial(list_columns, items)
         tx.changes.append(ChangeBatch(len(items), partial(list_changes, items), columns))
 
@@ -156,6 +175,15 @@ def _end_columns(rows: Sequence[NewHistoryRow]) -> RunColumns:
     )
 
 
+def _count_ends(rows: Sequence[NewHistoryRow], ends: UnwrittenEnds) -> None:
+    for row in rows:
+        found = tally.tally_at(ends.tallies, row.tenant, row.finished_at)
+        found.count(tally.ended_as(row.status, row.verdict), row.fires)
+        late = tally.lateness(row.origin, _due_at(row), row.started_at)
+        if late is not None:
+            found.count_late(tally.bucket_of(late))
+
+
 def _due_at(row: NewHistoryRow) -> Micros:
     due_at = row.due_at if isinstance(row, RuledHistoryRow) else None
     return row.fire_time if due_at is None else due_at
@@ -182,6 +210,11 @@ def _successes(settlements: Sequence[Settlement]) -> list[RunChange]:
 def _success_columns(settlements: Sequence[Settlement]) -> RunColumns:
     runs, jobs = [each.run_id for each in settlements], [each.job_id for each in settlements]
     return RunColumns(runs, jobs, None, Status.SUCCEEDED)
+
+
+def _put_off(settlements: Sequence[Settlement], ends: UnwrittenEnds) -> None:
+    if len(ends.uncounted) < MAX_UNCOUNTED:
+        ends.uncounted += [each.run_id for each in settlements]
 
 
 def _claims(now: Micros, claimed: Sequence[tuple[Row, int, SlotRequest]]) -> list[RunChange]:

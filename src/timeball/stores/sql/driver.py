@@ -12,8 +12,8 @@ from typing import Any, Final, Protocol, TypeVar
 from timeball.domain.instant import Micros
 from timeball.ports.store.changes import ChangeBatch, ChangeListener
 from timeball.ports.store.store import MessageListener, WakeupListener
+from timeball.stores.sql.committed_changes import CommittedChanges
 from timeball.stores.sql.dialect import Query
-from timeball.stores.sql.ends import EndCounter, Ends
 from timeball.stores.sql.schema.table import Table
 
 T = TypeVar("T")
@@ -39,18 +39,18 @@ class Tx(Protocol):
         ...
 
     @property
-    def ends(self) -> Ends:
-        """The runs and fires that the transaction ends, for the statistics. They count if it is committed."""
-        ...
-
-    @property
     def has_days(self) -> bool:
         """True if the history has one partition per day, so that reading some days is cheaper than reading all."""
         ...
 
     @property
-    def changes(self) -> list[ChangeBatch] | None:
-        """Where to record what the transaction changes; None if no client of this server listens."""
+    def changes(self) -> list[ChangeBatch]:
+        """What the transaction changes (see `changes`). It counts if the transaction is committed."""
+        ...
+
+    @property
+    def is_watched(self) -> bool:
+        """True if a client of this server listens: then all changes are recorded, else only ends."""
         ...
 
     async def fetch(self, query: Query, **parameters: Any) -> list[Row]: ...
@@ -87,8 +87,8 @@ Work = Callable[[Tx], Awaitable[T]]
 
 class Driver(Protocol):
     @property
-    def end_counter(self) -> EndCounter:
-        """Counts what committed transactions ended."""
+    def committed(self) -> CommittedChanges:
+        """Receives what transactions changed, after their commits."""
         ...
 
     async def open(self) -> None: ...

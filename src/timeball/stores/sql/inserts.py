@@ -23,7 +23,6 @@ async def insert_run_rows(tx: Tx, rows: Sequence[NewRunRow]) -> None:
 
 
 async def insert_history(tx: Tx, rows: Sequence[NewHistoryRow]) -> None:
-    tx.ends.rows += rows
     record_ends(tx, rows)
     await _insert(tx, (RULED_HISTORY, NEW_HISTORY), rows)
 

@@ -26,9 +26,9 @@ from timeball.domain.instant import SECOND, Micros
 from timeball.ports.store.changes import ChangeBatch, ChangeListener
 from timeball.ports.store.clock import ClockState
 from timeball.ports.store.store import MessageListener, StoreKind, WakeupListener
+from timeball.stores.sql.committed_changes import CommittedChanges
 from timeball.stores.sql.driver import TOO_LONG, Work
 from timeball.stores.sql.driver import Tx as SqlTx
-from timeball.stores.sql.ends import EndCounter, Ends
 from timeball.stores.sqlite.checkpoints import Checkpoints
 from timeball.stores.sqlite.clock import MARK_TIME, SteadyClock
 from timeball.stores.sqlite.file import Database
@@ -98,10 +98,11 @@ class SqliteStore(LastingLeases):
 class _NoOthers:
     """A driver that sends no wakeups and no messages: no other server can use this store."""
 
-    _listener: ChangeListener | None = None
+    def __init__(self) -> None:
+        self.committed = CommittedChanges()
 
     def watch_changes(self, listener: ChangeListener | None) -> None:
-        self._listener = listener
+        self.committed.listener = listener
 
     def listen(self, hint: WakeupListener) -> None:
         pass
@@ -120,8 +121,8 @@ class _InlineDriver(_NoOthers):
     """A driver that runs all work in the calling event loop."""
 
     def __init__(self, database: Database) -> None:
+        super().__init__()
         self.now = database.clock
-        self.end_counter = EndCounter()
         self._database = database
         self._connection: sqlite3.Connection | None = None
         self._tx: Tx | None = None
@@ -153,12 +154,10 @@ class _InlineDriver(_NoOthers):
         try:
             if mark is None:
                 return run(work, self._tx)  # no other thread can write at the same time
-            self._tx.changes = None if self._listener is None else []
+            self._tx.changes, self._tx.is_watched = [], self.committed.is_watched
             answer = transact(self._connection, work, self._tx, mark)
-            if (ends := self._tx.ends.take()) is not None:
-                self.end_counter.add(ends)
-            if self._tx.changes and self._listener is not None:
-                self._listener(self._tx.changes)
+            if self._tx.changes:
+                self.committed.add(self._tx.changes)
             return answer
         except sqlite3.Error as error:
             raise self._database.explained(error) from error
@@ -167,16 +166,15 @@ class _InlineDriver(_NoOthers):
 class _Job:
     """A write in the queue of the writer thread, and the future of its caller."""
 
-    __slots__ = ("changes", "ends", "error", "future", "result", "work")
+    __slots__ = ("changes", "error", "future", "result", "work")
 
     def __init__(self, work: Work[Any], future: asyncio.Future[Any]) -> None:
         self.work = work
         self.future = future
         self.result: Any = None
         self.error: BaseException | None = None
-        self.ends: Ends | None = None
-        self.changes: list[ChangeBatch] | None = None
-        """What the write changed; None if nothing was recorded."""
+        self.changes: list[ChangeBatch] = []
+        """What the write changed."""
 
     def answer(self) -> None:
         if self.future.done():
@@ -200,11 +198,10 @@ def _wake_in_time() -> None:
         Path(f"/proc/{threading.get_native_id()}/timerslack_ns").write_text("1000", "ascii")
 
 
-def _answer_all(jobs: Sequence[_Job], listener: ChangeListener | None) -> None:
-    if listener is not None:
-        for job in jobs:
-            if job.changes and job.error is None:
-                listener(job.changes)
+def _answer_all(jobs: Sequence[_Job], committed: CommittedChanges) -> None:
+    for job in jobs:
+        if job.changes and job.error is None:
+            committed.add(job.changes)
     for job in jobs:
         job.answer()
 
@@ -214,8 +211,8 @@ class _ThreadedDriver(_NoOthers):
     their own."""
 
     def __init__(self, database: Database, monotonic: Callable[[], Micros]) -> None:
+        super().__init__()
         self.now = database.clock
-        self.end_counter = EndCounter()
         self._monotonic = monotonic
         self._database = database
         self._queue: SimpleQueue[_Job | None] = SimpleQueue()
@@ -269,10 +266,7 @@ class _ThreadedDriver(_NoOthers):
             raise Unavailable("the store is closed")
         job = _Job(work, asyncio.get_running_loop().create_future())
         self._queue.put(job)
-        answer = cast("T", await job.future)
-        if job.ends is not None:
-            self.end_counter.add(job.ends)
-        return answer
+        return cast("T", await job.future)
 
     async def read(self, work: Work[T], *, slow: bool = False, may_lag: bool = False) -> T:
         readers = self._slow_readers if slow else self._readers
@@ -365,15 +359,13 @@ class _ThreadedDriver(_NoOthers):
         """Run one write of a transaction. If the transaction has several writes, each has a savepoint, so that a failed
         write does not affect the others.
         """
-        tx.changes = job.changes = None if self._listener is None else []
+        tx.changes, tx.is_watched = job.changes, self.committed.is_watched
         if alone:
             job.result = run_or_repeat(job.work, tx, lambda: begin_again(connection))
-            job.ends = tx.ends.take()
             return
         connection.execute("SAVEPOINT work")
         try:
             job.result = run_or_repeat(job.work, tx, lambda: connection.execute("ROLLBACK TO work"))
-            job.ends = tx.ends.take()
         except Exception as error:
             # Errors such as a full disk end the whole transaction with all savepoints.
             if not connection.in_transaction or isinstance(error, sqlite3.OperationalError):
@@ -388,7 +380,7 @@ class _ThreadedDriver(_NoOthers):
             loops.setdefault(job.future.get_loop(), []).append(job)
         for loop, jobs in loops.items():
             try:
-                loop.call_soon_threadsafe(_answer_all, jobs, self._listener)
+                loop.call_soon_threadsafe(_answer_all, jobs, self.committed)
             except Exception as error:  # the loop is closed, so no caller waits
                 if not loop.is_closed():
                     _log.error("results of writes cannot be delivered", error=str(error) or type(error).__name__)

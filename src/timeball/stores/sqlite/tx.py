@@ -15,7 +15,6 @@ import msgspec
 from timeball.ports.store.changes import ChangeBatch
 from timeball.stores.sql.dialect import SQLITE, Compiled, Query
 from timeball.stores.sql.driver import Row, Work
-from timeball.stores.sql.ends import Ends
 from timeball.stores.sql.maintenance.clock import move_timers
 from timeball.stores.sql.schema.table import Table
 from timeball.stores.sqlite.clock import MARK_TIME, SteadyClock
@@ -51,10 +50,10 @@ class Tx:
     def __init__(self, connection: sqlite3.Connection, clock: SteadyClock) -> None:
         self._connection = connection
         self._clock = clock
-        self.ends = Ends()
         self._compiled: dict[tuple[Query, bool], Compiled] = {}
         self._inserts: dict[tuple[str, Table, tuple[str, ...], int], str] = {}
-        self.changes: list[ChangeBatch] | None = None
+        self.changes: list[ChangeBatch] = []
+        self.is_watched = False
 
     def careful(self) -> Tx:
         """Return a `Tx` for the second try of a transaction that may already be committed: it looks for the rows that
@@ -62,8 +61,7 @@ class Tx:
         """
         twin = copy(self)
         twin.may_be_done = True
-        if self.changes is not None:
-            self.changes.clear()
+        self.changes.clear()
         return twin
 
     async def fetch(self, query: Query, **parameters: Any) -> list[Row]:
@@ -167,7 +165,6 @@ def _together(rows: Sequence[Row]) -> Iterator[tuple[int, Sequence[Row]]]:
 
 def run(work: Work[T], tx: Tx) -> T:
     """Run the coroutine of a transaction to its end. Nothing that it may await suspends."""
-    tx.ends.clear()
     coroutine = cast("Coroutine[Any, Any, T]", work(tx))
     try:
         coroutine.send(None)

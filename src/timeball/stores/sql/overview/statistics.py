@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import deepcopy
 from typing import Final
 
 import msgspec
 
-from timeball.domain.instant import MILLISECOND, Micros
+from timeball.domain.instant import Micros
 from timeball.domain.overview import tally
-from timeball.domain.overview.tally import FINE_WIDTH, WIDTH_LIFE, WIDTHS, RunTally
+from timeball.domain.overview.tally import FINE_WIDTH, WIDTH_LIFE, WIDTHS, RunTallies, RunTally
 from timeball.domain.run.status import Status
+from timeball.ports.store.changes import UnwrittenEnds
 from timeball.ports.store.maintenance import Lead
 from timeball.stores.sql.driver import Row, Tx
-from timeball.stores.sql.ends import EndBatch, RunTallies
 from timeball.stores.sql.maintenance.maintenance import check
 from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.rows.unreadable import unread
@@ -42,15 +41,16 @@ _encode = msgspec.json.Encoder().encode
 
 class Statistics(StorePart):
     async def record_statistics(self, writer: str, seq: int) -> int:
-        batch = self._db.end_counter.batch(writer, seq)
-        tallies = await self._resolved(batch)
-        if not tallies:
+        ends = self._db.committed.ends(writer, seq)
+        if ends.uncounted:
+            await self._count(ends)
+        if not ends.tallies:
             return 0
-        rows = _rows(tallies)
 
         async def work(tx: Tx) -> int:
             if not await tx.fetch(BEGIN_BATCH, writer=writer, seq=seq):
                 return 0  # the answer to an earlier call was lost
+            rows = _rows(ends.tallies)
             for tenant, width, at, text in await tx.fetch(LOCK_STATS, b=sorted(rows)):
                 rows[tenant, width, at].add(_read(tenant, text))
             await tx.execute(WRITE_STATS, b=[(*key, _encode(each).decode()) for key, each in sorted(rows.items())])
@@ -58,20 +58,17 @@ class Statistics(StorePart):
 
         return await self._db.write(work, once=True)
 
-    async def _resolved(self, batch: EndBatch) -> RunTallies:
-        """Return the tallies of a batch, with its plain successes, which are looked up now."""
-        tallies = {key: deepcopy(each) for key, each in batch.tallies.items()}
+    async def _count(self, ends: UnwrittenEnds) -> None:
+        """Count plain successes, which are looked up now."""
+        runs = ends.uncounted
+        sample = runs[:: -(-len(runs) // MAX_SAMPLE)]
 
-        step = -(-len(batch.succeeded) // MAX_SAMPLE)
-        sample = batch.succeeded[:: step or 1]
+        async def work(tx: Tx) -> list[Row]:
+            return await tx.fetch(COUNT_SUCCESSES, b=sample, width=FINE_WIDTH)
 
-        async def work(tx: Tx) -> None:
-            rows = await tx.fetch(COUNT_SUCCESSES, b=sample, width=FINE_WIDTH)
-            _count(tallies, rows, len(batch.succeeded), len(sample))
-
-        if batch.succeeded:
-            await self._db.read(work)
-        return tallies
+        rows = await self._db.read(work)
+        _add_sample(ends.tallies, rows, len(runs), len(sample))
+        ends.uncounted = []
 
     async def statistics(self, tenant: str, width: Micros, since: Micros, until: Micros) -> dict[Micros, RunTally]:
         async def work(tx: Tx) -> dict[Micros, RunTally]:
@@ -93,7 +90,7 @@ class Statistics(StorePart):
         return await self._db.write(work)
 
 
-def _count(tallies: RunTallies, rows: Sequence[Row], runs: int, sampled: int) -> None:
+def _add_sample(tallies: RunTallies, rows: Sequence[Row], runs: int, sampled: int) -> None:
     """Add the rows of a sample, scaled to all runs. Rounding differences do not add up."""
     seen = counted = 0
     for tenant, place, late, found in rows:
@@ -102,10 +99,10 @@ def _count(tallies: RunTallies, rows: Sequence[Row], runs: int, sampled: int) ->
         if not share:
             continue
         counted += share
-        each = tallies.setdefault((tenant, place * FINE_WIDTH), RunTally())
+        each = tally.tally_at(tallies, tenant, place * FINE_WIDTH)
         each.count(Status.SUCCEEDED.value, share)
         if late is not None:
-            each.count_late(tally.bucket_of(late * MILLISECOND), share)
+            each.count_late(tally.bucket_of(late), share)
 
 
 def _rows(tallies: RunTallies) -> dict[_Key, RunTally]:

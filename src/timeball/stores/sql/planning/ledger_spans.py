@@ -83,7 +83,5 @@ async def write(tx: Tx, written: Iterable[Tail]) -> None:
     if grown := [tail.grown for tail in everything if tail.grown is not None]:
         await tx.execute(GROW_SPANS, b=grown)
     if new := [row for tail in everything for row in tail.new]:
-        record_ends(tx, new)
         await tx.insert(NEW_HISTORY, [as_tuple(row) for row in new])
-    for tail in everything:
-        tx.ends.rows += tail.added
+    record_ends(tx, new, [row for tail in everything for row in tail.added])

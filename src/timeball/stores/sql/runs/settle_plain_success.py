@@ -83,7 +83,6 @@ def settling(settlements: Sequence[Settlement]) -> Work[list[Settled]]:
         if await tx.execute(record, b=ended, **same) < len(ended):
             raise NotPlain
         await tx.execute(DELETE_RUNS, b=ids)
-        tx.ends.succeeded += ids
         record_successes(tx, settlements)
         return settled
 
