@@ -127,7 +127,7 @@ def test_the_sample_says_something_of_every_field() -> None:
 
 def test_documents_are_made_from_the_fields() -> None:
     assert CanonicalJob.__struct_fields__ == (*FIELDS, "idempotency_key")
-    assert set(JobChange.__struct_fields__) == {*FIELDS, *READ_ONLY}
+    assert set(JobChange.__struct_fields__) == {*FIELDS, *READ_ONLY, "follow_job", "window"}
 
 
 def test_the_api_shows_every_field_and_the_client_reads_it() -> None:

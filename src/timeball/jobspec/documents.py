@@ -10,10 +10,11 @@ from types import UnionType
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 from timeball.domain.duration import Duration
 from timeball.domain.job.job import JobSpec
+from timeball.domain.schedule.schedule import On, Weekday
 from timeball.domain.task.task import Task
 
 Millis = Annotated[int, Meta(ge=0, description="Milliseconds since 1970.")]
@@ -55,7 +56,40 @@ class RecurringJob(Struct, frozen=True, rename="camel", kw_only=True):
     idempotency_key: Key | None = None
 
 
-JOB_SHAPES: Final = (CanonicalJob, FlatJob, RecurringJob)
+class FollowedJob(Struct, frozen=True):
+    """The job to follow, and the ends of its runs that count."""
+
+    job: Annotated[str, Meta(min_length=1, max_length=200, description="The id or the name of the job.")]
+    on: On = "succeeded"
+
+
+class DailyWindow(Struct, frozen=True, rename="camel", kw_only=True):
+    """A range of each day in which the job fires once."""
+
+    since: Annotated[str, Meta(max_length=8)] = field(name="from")
+    until: Annotated[str, Meta(max_length=8)] = field(name="to")
+    timezone: Annotated[str, Meta(max_length=64)] = "UTC"
+    days: Annotated[list[Weekday], Meta(max_length=7)] = []
+    dst_gap: Literal["run", "skip"] = "run"
+    dst_overlap: Literal["first", "both"] = "first"
+
+
+JobToFollow = Annotated[str, Meta(min_length=1, max_length=200, description="The id or the name of a job.")]
+
+
+class FollowingJob(CanonicalJob, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    """A job that fires when runs of another job end: `followJob` instead of a schedule."""
+
+    follow_job: JobToFollow | FollowedJob
+
+
+class WindowJob(CanonicalJob, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    """A job that fires once a day: `window` instead of a schedule."""
+
+    window: DailyWindow
+
+
+JOB_SHAPES: Final = (CanonicalJob, FollowingJob, WindowJob, FlatJob, RecurringJob)
 
 
 def _without_limits(kind: Any) -> Any:
@@ -79,6 +113,8 @@ JobChange: Final = msgspec.defstruct(
         ("schedule_time", str | Millis | None, None),
         ("cron_expression", str | None, None),
         ("max_retries", int | None, None),
+        ("follow_job", str | FollowedJob | None, None),
+        ("window", DailyWindow | None, None),
     ],
     namespace={"__doc__": "Fields of a job to change, in any of its shapes."},
     module=__name__,

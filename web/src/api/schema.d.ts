@@ -1786,6 +1786,205 @@ export interface components {
          */
         Overlap: "allow" | "cancel_previous" | "queue" | "queue_one" | "skip" | "terminate_previous";
         /**
+         * FollowingJob
+         * @description A job that fires when runs of another job end: `followJob` instead of a schedule.
+         */
+        FollowingJob: {
+            /** @default  */
+            name?: string;
+            /** @default  */
+            description?: string;
+            /** @default null */
+            task?: (components["schemas"]["Http"] | components["schemas"]["Shell"] | components["schemas"]["Script"] | components["schemas"]["Python"] | components["schemas"]["Workflow"]) | null;
+            /** @default null */
+            taskId?: string | null;
+            /** @default {} */
+            parameters?: Record<string, unknown>;
+            /** @description Default: `{"type":"immediate"}`. */
+            schedule?: components["schemas"]["Immediate"] | components["schemas"]["Date"] | components["schemas"]["CronSchedule"] | components["schemas"]["Interval"] | components["schemas"]["Window"] | components["schemas"]["Follow"];
+            retry?: components["schemas"]["Retry"];
+            /** @default medium */
+            priority?: ("high" | "low" | "medium") | number;
+            /** @default null */
+            timeout?: string | number | null;
+            /** @default 5s */
+            grace?: string | number;
+            /** @default queue */
+            overlap?: components["schemas"]["Overlap"];
+            /**
+             * @default all
+             * @enum {unknown}
+             */
+            catchUp?: "all" | "last" | "none";
+            /** @default 1h */
+            catchUpWindow?: string | number;
+            /** @default null */
+            startAt?: string | null;
+            /** @default null */
+            endAt?: string | null;
+            /** @default null */
+            maxRuns?: number | null;
+            /** @default null */
+            jitter?: string | number | null;
+            /** @default null */
+            startDeadline?: string | number | null;
+            /** @default null */
+            orderingKey?: string | null;
+            /**
+             * @default block
+             * @enum {unknown}
+             */
+            onFailure?: "block" | "continue";
+            /** @default null */
+            concurrency?: components["schemas"]["Concurrency"] | null;
+            /** @default null */
+            rateLimit?: components["schemas"]["RateLimit"] | null;
+            /** @default null */
+            resources?: components["schemas"]["Resources"] | null;
+            /** @default [] */
+            runsOn?: string[];
+            /** @default [] */
+            calendars?: string[];
+            /**
+             * @default skip
+             * @enum {unknown}
+             */
+            excluded?: "next_open" | "skip";
+            /**
+             * @default at_least_once
+             * @enum {unknown}
+             */
+            delivery?: "at_least_once" | "at_most_once";
+            /** @default false */
+            preemptible?: boolean;
+            /** @default null */
+            resultLocation?: string | null;
+            /** @default [] */
+            tags?: string[];
+            /** @default  */
+            userId?: string;
+            /** @default null */
+            idempotencyKey?: string | null;
+            followJob: string | components["schemas"]["FollowedJob"];
+        };
+        /**
+         * FollowedJob
+         * @description The job to follow, and the ends of its runs that count.
+         */
+        FollowedJob: {
+            /** @description The id or the name of the job. */
+            job: string;
+            /**
+             * @default succeeded
+             * @enum {unknown}
+             */
+            on?: "failed" | "finished" | "succeeded";
+        };
+        /**
+         * WindowJob
+         * @description A job that fires once a day: `window` instead of a schedule.
+         */
+        WindowJob: {
+            /** @default  */
+            name?: string;
+            /** @default  */
+            description?: string;
+            /** @default null */
+            task?: (components["schemas"]["Http"] | components["schemas"]["Shell"] | components["schemas"]["Script"] | components["schemas"]["Python"] | components["schemas"]["Workflow"]) | null;
+            /** @default null */
+            taskId?: string | null;
+            /** @default {} */
+            parameters?: Record<string, unknown>;
+            /** @description Default: `{"type":"immediate"}`. */
+            schedule?: components["schemas"]["Immediate"] | components["schemas"]["Date"] | components["schemas"]["CronSchedule"] | components["schemas"]["Interval"] | components["schemas"]["Window"] | components["schemas"]["Follow"];
+            retry?: components["schemas"]["Retry"];
+            /** @default medium */
+            priority?: ("high" | "low" | "medium") | number;
+            /** @default null */
+            timeout?: string | number | null;
+            /** @default 5s */
+            grace?: string | number;
+            /** @default queue */
+            overlap?: components["schemas"]["Overlap"];
+            /**
+             * @default all
+             * @enum {unknown}
+             */
+            catchUp?: "all" | "last" | "none";
+            /** @default 1h */
+            catchUpWindow?: string | number;
+            /** @default null */
+            startAt?: string | null;
+            /** @default null */
+            endAt?: string | null;
+            /** @default null */
+            maxRuns?: number | null;
+            /** @default null */
+            jitter?: string | number | null;
+            /** @default null */
+            startDeadline?: string | number | null;
+            /** @default null */
+            orderingKey?: string | null;
+            /**
+             * @default block
+             * @enum {unknown}
+             */
+            onFailure?: "block" | "continue";
+            /** @default null */
+            concurrency?: components["schemas"]["Concurrency"] | null;
+            /** @default null */
+            rateLimit?: components["schemas"]["RateLimit"] | null;
+            /** @default null */
+            resources?: components["schemas"]["Resources"] | null;
+            /** @default [] */
+            runsOn?: string[];
+            /** @default [] */
+            calendars?: string[];
+            /**
+             * @default skip
+             * @enum {unknown}
+             */
+            excluded?: "next_open" | "skip";
+            /**
+             * @default at_least_once
+             * @enum {unknown}
+             */
+            delivery?: "at_least_once" | "at_most_once";
+            /** @default false */
+            preemptible?: boolean;
+            /** @default null */
+            resultLocation?: string | null;
+            /** @default [] */
+            tags?: string[];
+            /** @default  */
+            userId?: string;
+            /** @default null */
+            idempotencyKey?: string | null;
+            window: components["schemas"]["DailyWindow"];
+        };
+        /**
+         * DailyWindow
+         * @description A range of each day in which the job fires once.
+         */
+        DailyWindow: {
+            from: string;
+            to: string;
+            /** @default UTC */
+            timezone?: string;
+            /** @default [] */
+            days?: ("FRI" | "MON" | "SAT" | "SUN" | "THU" | "TUE" | "WED")[];
+            /**
+             * @default run
+             * @enum {unknown}
+             */
+            dstGap?: "run" | "skip";
+            /**
+             * @default first
+             * @enum {unknown}
+             */
+            dstOverlap?: "both" | "first";
+        };
+        /**
          * FlatJob
          * @description A job in the flat shape. Fields that belong to another schedule type are ignored.
          */
@@ -2059,6 +2258,10 @@ export interface components {
             cronExpression?: string | null;
             /** @default null */
             maxRetries?: number | null;
+            /** @default null */
+            followJob?: string | components["schemas"]["FollowedJob"] | null;
+            /** @default null */
+            window?: components["schemas"]["DailyWindow"] | null;
         };
         /** CancelledJob */
         CancelledJob: {
@@ -2716,6 +2919,10 @@ export interface components {
             cronExpression?: string | null;
             /** @default null */
             maxRetries?: number | null;
+            /** @default null */
+            followJob?: string | components["schemas"]["FollowedJob"] | null;
+            /** @default null */
+            window?: components["schemas"]["DailyWindow"] | null;
             /** @default null */
             tasks?: components["schemas"]["WorkflowTask"][] | null;
         };
@@ -4057,7 +4264,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["CanonicalJob"] | components["schemas"]["FlatJob"] | components["schemas"]["RecurringJob"];
+                "application/json": components["schemas"]["CanonicalJob"] | components["schemas"]["FollowingJob"] | components["schemas"]["WindowJob"] | components["schemas"]["FlatJob"] | components["schemas"]["RecurringJob"];
             };
         };
         responses: {
@@ -4229,7 +4436,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": (components["schemas"]["CanonicalJob"] | components["schemas"]["FlatJob"] | components["schemas"]["RecurringJob"])[];
+                "application/json": (components["schemas"]["CanonicalJob"] | components["schemas"]["FollowingJob"] | components["schemas"]["WindowJob"] | components["schemas"]["FlatJob"] | components["schemas"]["RecurringJob"])[];
             };
         };
         responses: {
@@ -6505,7 +6712,7 @@ export interface operations {
         };
         requestBody: {
             content: {
-                "application/json": components["schemas"]["CanonicalJob"] | components["schemas"]["FlatJob"] | components["schemas"]["RecurringJob"];
+                "application/json": components["schemas"]["CanonicalJob"] | components["schemas"]["FollowingJob"] | components["schemas"]["WindowJob"] | components["schemas"]["FlatJob"] | components["schemas"]["RecurringJob"];
             };
         };
         responses: {

@@ -19,7 +19,7 @@ export type RunStatus = Schemas['Status']
 export type Verdict = Schemas['Verdict']
 export type Origin = Schemas['Origin']
 export type JobStatus = Job['status']
-export type BulkAnswer = Schemas['BulkAnswer']
+export type CountedAnswer = Schemas['CountedAnswer']
 export type Worker = Schemas['WorkerView']
 export type Page<T> = { items: T[]; nextCursor: string | null }
 

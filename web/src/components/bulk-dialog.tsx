@@ -1,7 +1,8 @@
 import { useQueryClient } from '@tanstack/react-query'
-import { type ReactNode, useEffect, useState } from 'react'
+import { type ReactNode, useEffect, useRef, useState } from 'react'
 import { request } from '@/api/client'
-import type { BulkAnswer } from '@/api/types'
+import type { CountedAnswer } from '@/api/types'
+import { actInPages, BULK_START, type BulkPage, type BulkProgress, type BulkSum } from '@/lib/bulk'
 import type { Commands } from '@/lib/quote'
 import { count, plural } from '@/lib/time'
 import { Button } from '@/ui/button'
@@ -10,6 +11,7 @@ import { Field, Input } from '@/ui/field'
 import { toast } from '@/ui/toast'
 import { CopyAs } from './copy'
 import { ErrorNotice, Skeleton } from './notices'
+import { RowLink } from './row-link'
 
 export type BulkAction = {
   /** The word of the API: `retry`. */
@@ -21,23 +23,26 @@ export type BulkAction = {
   /** What it means, in one or two sentences. */
   meaning: ReactNode
   danger?: boolean
-  /** Whether things that are done leave the filter, so that counting again shows the progress. */
+  /** Whether things that are done leave the filter, so that counting again shows the progress of a single request. */
   counts?: boolean
-  /** Asks for a reason, which the API stores. */
-  reason?: boolean
+  /** Asks for a reason and an end, which the API stores. */
+  pause?: boolean
 }
+
+export type PauseWords = { reason?: string; until?: string }
 
 type Step =
   | { name: 'counting' }
   | { name: 'ready'; matched: number; before: string }
-  | { name: 'working'; matched: number; left: number | null }
-  | { name: 'done'; answer: BulkAnswer }
+  | { name: 'working'; matched: number; before: string; left: number | null }
+  | { name: 'stopped'; matched: number; before: string }
+  | { name: 'done' }
 
 const PROGRESS_PERIOD_MS = 1000
 
 /**
  * Acts on everything that a filter selects: first it says how many that are, then it acts on these and shows how far
- * it is. The dialog may be closed meanwhile; a message says when it is done.
+ * it is. The dialog may be closed while it works; a message says when it is done.
  */
 export function BulkDialog({
   path,
@@ -50,94 +55,41 @@ export function BulkDialog({
   refresh,
 }: {
   path: '/v1/runs:bulk' | '/v1/jobs:bulk'
-  noun: string
+  noun: 'run' | 'job'
   bulk: BulkAction
   filter: Record<string, unknown>
   /** The filter in words. */
   words: ReactNode
-  commands: () => Commands
+  commands: (pause: PauseWords) => Commands
   onClose: () => void
   refresh: () => void
 }) {
-  const client = useQueryClient()
-  const [step, setStep] = useState<Step>({ name: 'counting' })
-  const [error, setError] = useState<unknown>(null)
   const [reason, setReason] = useState('')
-  const given = JSON.stringify(filter)
-
-  useEffect(() => {
-    const abort = new AbortController()
-    const body = { action: bulk.action, filter: JSON.parse(given) as object, dryRun: true }
-    request<BulkAnswer>('POST', path, { body, signal: abort.signal })
-      .then(answer => setStep({ name: 'ready', matched: answer.matched, before: answer.createdBefore }))
-      .catch((cause: unknown) => {
-        if (!abort.signal.aborted) setError(cause)
-      })
-    return () => abort.abort()
-  }, [path, bulk.action, given])
-
-  const act = async (matched: number, before: string) => {
-    setError(null)
-    setStep({ name: 'working', matched, left: bulk.counts === true ? matched : null })
-    // Runs that are created from now on are not meant: a replay would otherwise find its own runs.
-    const bounded = path === '/v1/runs:bulk' && before !== '' ? { ...filter, createdBefore: before } : filter
-    const stopCounting =
-      bulk.counts === true
-        ? watch(path, bulk.action, bounded, left => setStep(now => (now.name === 'working' ? { ...now, left } : now)))
-        : () => {}
-    try {
-      const body = {
-        action: bulk.action,
-        filter: bounded,
-        dryRun: false,
-        ...(reason.trim() === '' ? {} : { reason: reason.trim() }),
-      }
-      const answer = await request<BulkAnswer>('POST', path, { body })
-      setStep({ name: 'done', answer })
-      toast.done(`${plural(answer.changed, noun)} ${bulk.done}`)
-    } catch (cause) {
-      setError(cause)
-      setStep({ name: 'ready', matched, before })
-      toast.error(`Could not ${bulk.action} all ${noun}s`, cause)
-    } finally {
-      stopCounting()
-      refresh()
-      void client.invalidateQueries()
-    }
+  const [until, setUntil] = useState('')
+  const pause: PauseWords = {
+    ...(reason.trim() === '' ? {} : { reason: reason.trim() }),
+    ...(until === '' ? {} : { until: new Date(until).toISOString() }),
   }
-
-  const matched = step.name === 'ready' ? step.matched : 0
+  const { step, progress, error, act, stop } = useBulk({ path, noun, bulk, filter, pause, refresh })
+  const paged = path === '/v1/jobs:bulk'
+  const sum = progress.sum
+  const isOver = step.name === 'done'
+  const isBusy = step.name === 'working'
   return (
     <Dialog
       open
       onClose={onClose}
-      title={
-        step.name === 'done'
-          ? `${plural(step.answer.changed, noun)} ${bulk.done}`
-          : `${bulk.verb} all ${noun}s that match`
-      }
+      title={isOver ? `${plural(sum.changed, noun)} ${bulk.done}` : `${bulk.verb} all ${noun}s that match`}
       footer={
         <>
-          <CopyAs commands={commands} />
+          <CopyAs commands={() => commands(bulk.pause === true ? pause : {})} />
           <span className="flex-1" />
-          <Button onClick={onClose}>
-            {step.name === 'done' || step.name === 'working' ? 'Close' : 'Keep as it is'}
-          </Button>
-          {step.name !== 'done' && (
-            <Button
-              look={bulk.danger === true ? 'danger' : 'primary'}
-              busy={step.name === 'working'}
-              disabled={step.name !== 'ready' || matched === 0}
-              onClick={() => step.name === 'ready' && void act(step.matched, step.before)}
-            >
-              {step.name === 'ready' ? `${bulk.verb} ${plural(matched, noun)}` : bulk.verb}
-            </Button>
-          )}
+          <Buttons bulk={bulk} noun={noun} step={step} act={act} stop={paged ? stop : undefined} onClose={onClose} />
         </>
       }
     >
       <div className="grid gap-4 text-sm">
-        {step.name !== 'done' && (
+        {!isOver && (
           <div className="rounded-md border bg-sunken px-3 py-2">
             <p className="label mb-1">Filter</p>
             <div className="bidi-plain [overflow-wrap:anywhere]">{words}</div>
@@ -148,28 +100,181 @@ export function BulkDialog({
           <>
             <p>
               <span className="font-semibold text-2xl tracking-tight">{count(step.matched)}</span>{' '}
-              {step.matched === 1 ? noun : `${noun}s`} {step.matched === 1 ? 'matches' : 'match'} now.
+              {step.matched === 1 ? `${noun} matches` : `${noun}s match`} now.
             </p>
             <p className="text-ink-2">{bulk.meaning}</p>
-            {bulk.reason === true && (
-              <Field label="Reason" hint={`Shown wherever one of these ${noun}s is.`}>
-                {control => (
-                  <Input
-                    {...control}
-                    value={reason}
-                    maxLength={500}
-                    onChange={event => setReason(event.target.value)}
-                  />
-                )}
-              </Field>
+            {bulk.pause === true && (
+              <PauseFields noun={noun} reason={reason} setReason={setReason} until={until} setUntil={setUntil} />
             )}
           </>
         )}
-        {step.name === 'working' && <Progress matched={step.matched} left={step.left} />}
-        {step.name === 'done' && <Result answer={step.answer} noun={noun} done={bulk.done} />}
+        {(isBusy || step.name === 'stopped') && (
+          <Progress
+            matched={step.matched}
+            done={paged || !isBusy ? sum.matched : step.left === null ? null : step.matched - step.left}
+            words={paged ? 'Keep this tab open until it is done.' : 'You may close this: it ends by itself.'}
+          />
+        )}
+        {(isOver || step.name === 'stopped') && (
+          <Result sum={sum} noun={noun} done={bulk.done} isPart={step.name === 'stopped'} />
+        )}
         {error !== null && <ErrorNotice error={error} />}
       </div>
     </Dialog>
+  )
+}
+
+/** The steps of an action over a filter: count, act, and stop or end. */
+function useBulk({
+  path,
+  noun,
+  bulk,
+  filter,
+  pause,
+  refresh,
+}: {
+  path: '/v1/runs:bulk' | '/v1/jobs:bulk'
+  noun: string
+  bulk: BulkAction
+  filter: Record<string, unknown>
+  pause: PauseWords
+  refresh: () => void
+}) {
+  const client = useQueryClient()
+  const [step, setStep] = useState<Step>({ name: 'counting' })
+  const [progress, setProgress] = useState<BulkProgress>(BULK_START)
+  const [error, setError] = useState<unknown>(null)
+  const isStopped = useRef(false)
+  const given = JSON.stringify(filter)
+  const paged = path === '/v1/jobs:bulk'
+
+  useEffect(() => {
+    const abort = new AbortController()
+    const body = { action: bulk.action, filter: JSON.parse(given) as object, dryRun: true }
+    request<CountedAnswer>('POST', path, { body, signal: abort.signal })
+      .then(answer => setStep({ name: 'ready', matched: answer.matched, before: answer.createdBefore ?? '' }))
+      .catch((cause: unknown) => {
+        if (!abort.signal.aborted) setError(cause)
+      })
+    return () => abort.abort()
+  }, [path, bulk.action, given])
+
+  const act = async (matched: number, before: string) => {
+    setError(null)
+    isStopped.current = false
+    setStep({ name: 'working', matched, before, left: null })
+    // What is created from now on is not meant: a replay would otherwise find its own runs. A run of jobs with the same
+    // instant starts no job twice, also if a request is repeated.
+    const bounded = before === '' ? filter : { ...filter, createdBefore: before }
+    const stopCounting =
+      !paged && bulk.counts === true
+        ? watch(path, bulk.action, bounded, left => setStep(now => (now.name === 'working' ? { ...now, left } : now)))
+        : () => {}
+    const send = (cursor: string | null) =>
+      request<BulkPage>('POST', path, {
+        body: { action: bulk.action, filter: bounded, ...pause, ...(cursor === null ? {} : { cursor }) },
+      })
+    try {
+      const end = await actInPages(progress, send, setProgress, () => isStopped.current)
+      setStep(end.ended ? { name: 'done' } : { name: 'stopped', matched, before })
+      if (end.ended) toast.done(`${plural(end.sum.changed, noun)} ${bulk.done}`)
+    } catch (cause) {
+      setError(cause)
+      setStep({ name: 'stopped', matched, before })
+      toast.error(`Could not ${bulk.action} all ${noun}s`, cause)
+    } finally {
+      stopCounting()
+      refresh()
+      void client.invalidateQueries()
+    }
+  }
+  const stop = () => {
+    isStopped.current = true
+  }
+  return { step, progress, error, act, stop }
+}
+
+function Buttons({
+  bulk,
+  noun,
+  step,
+  act,
+  stop,
+  onClose,
+}: {
+  bulk: BulkAction
+  noun: string
+  step: Step
+  act: (matched: number, before: string) => Promise<void>
+  stop: (() => void) | undefined
+  onClose: () => void
+}) {
+  const look = bulk.danger === true ? 'danger' : 'primary'
+  switch (step.name) {
+    case 'done':
+      return <Button onClick={onClose}>Close</Button>
+    case 'working':
+      return (
+        <>
+          {stop !== undefined && <Button onClick={stop}>Stop</Button>}
+          <Button onClick={onClose}>Close</Button>
+          <Button look={look} busy>
+            {bulk.verb}
+          </Button>
+        </>
+      )
+    case 'stopped':
+      return (
+        <>
+          <Button onClick={onClose}>Close</Button>
+          <Button look={look} onClick={() => void act(step.matched, step.before)}>
+            Continue
+          </Button>
+        </>
+      )
+    case 'counting':
+    case 'ready':
+      return (
+        <>
+          <Button onClick={onClose}>Keep as they are</Button>
+          <Button
+            look={look}
+            disabled={step.name === 'counting' || step.matched === 0}
+            onClick={() => step.name === 'ready' && void act(step.matched, step.before)}
+          >
+            {step.name === 'ready' ? `${bulk.verb} ${plural(step.matched, noun)}` : bulk.verb}
+          </Button>
+        </>
+      )
+  }
+}
+
+function PauseFields({
+  noun,
+  reason,
+  setReason,
+  until,
+  setUntil,
+}: {
+  noun: string
+  reason: string
+  setReason: (text: string) => void
+  until: string
+  setUntil: (text: string) => void
+}) {
+  return (
+    <div className="grid gap-3 sm:grid-cols-[1fr_auto]">
+      <Field label="Reason" hint={`Shown wherever one of these ${noun}s is.`}>
+        {control => (
+          <Input {...control} value={reason} maxLength={1000} onChange={event => setReason(event.target.value)} />
+        )}
+      </Field>
+      <Field label="Until" hint="Empty: until they are resumed.">
+        {control => (
+          <Input {...control} type="datetime-local" value={until} onChange={event => setUntil(event.target.value)} />
+        )}
+      </Field>
+    </div>
   )
 }
 
@@ -179,7 +284,7 @@ function watch(path: string, action: string, filter: object, onLeft: (left: numb
   let stopped = false
   const ask = async () => {
     try {
-      const answer = await request<BulkAnswer>('POST', path, { body: { action, filter, dryRun: true } })
+      const answer = await request<CountedAnswer>('POST', path, { body: { action, filter, dryRun: true } })
       if (!stopped) onLeft(answer.matched)
     } catch {
       // The action itself says what is wrong.
@@ -193,8 +298,8 @@ function watch(path: string, action: string, filter: object, onLeft: (left: numb
   }
 }
 
-function Progress({ matched, left }: { matched: number; left: number | null }) {
-  const part = left === null || matched === 0 ? null : Math.min(1, Math.max(0, 1 - left / matched))
+function Progress({ matched, done, words }: { matched: number; done: number | null; words: string }) {
+  const part = done === null || matched === 0 ? null : Math.min(1, Math.max(0, done / matched))
   return (
     <div className="grid gap-2" role="status">
       <div
@@ -211,29 +316,37 @@ function Progress({ matched, left }: { matched: number; left: number | null }) {
         />
       </div>
       <p className="text-ink-2 text-sm">
-        {part === null ? `Working on ${count(matched)}` : `${count(Math.round(part * matched))} of ${count(matched)}`}.
-        You may close this: it ends by itself, and a message says so.
+        {part === null ? `Working on ${count(matched)}` : `${count(Math.round(part * matched))} of ${count(matched)}`}.{' '}
+        {words}
       </p>
     </div>
   )
 }
 
-function Result({ answer, noun, done }: { answer: BulkAnswer; noun: string; done: string }) {
+function Result({ sum, noun, done, isPart }: { sum: BulkSum; noun: 'run' | 'job'; done: string; isPart: boolean }) {
   return (
     <div className="grid gap-2">
       <p>
-        {plural(answer.changed, noun)} {done}
-        {answer.skipped > 0 && `, ${count(answer.skipped)} left as they were`}
-        {answer.failed.length > 0 && `, ${count(answer.failed.length)} refused`}.
+        {isPart ? `${plural(sum.changed, noun)} ${done} so far` : 'All of them were processed'}
+        {sum.skipped > 0 ? `; ${plural(sum.skipped, noun)} refused:` : `; no ${noun} refused.`}
       </p>
-      {answer.failed.length > 0 && (
+      {sum.failed.length > 0 && (
         <ul className="max-h-48 overflow-auto rounded-md border text-xs" tabIndex={0} aria-label="Refused">
-          {answer.failed.slice(0, 200).map(item => (
-            <li key={item.runId} className="border-b px-3 py-1.5 [overflow-wrap:anywhere] last:border-0">
-              <code className="font-mono">{item.runId}</code> {item.error.detail}
+          {sum.failed.map(item => (
+            <li key={item.id} className="border-b px-3 py-1.5 [overflow-wrap:anywhere] last:border-0">
+              <RowLink
+                to={noun === 'job' ? `jobs/${item.id}` : `runs/${item.id}`}
+                className="font-mono hover:text-accent"
+              >
+                {item.id}
+              </RowLink>{' '}
+              <span className="text-ink-2">{item.detail}</span>
             </li>
           ))}
         </ul>
+      )}
+      {sum.skipped > sum.failed.length && sum.failed.length > 0 && (
+        <p className="text-ink-3 text-xs">The first {count(sum.failed.length)} are listed.</p>
       )}
     </div>
   )

@@ -99,6 +99,24 @@ def test_tuples_have_as_many_members_as_types(document: dict[str, Any]) -> None:
         assert schema["minItems"] == schema["maxItems"] == len(schema["prefixItems"])
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"followJob": "load"},
+        {"followJob": {"job": "load", "on": "failed"}},
+        {"window": {"from": "01:00", "to": "05:00", "days": ["MON"]}},
+    ],
+)
+def test_short_forms_of_a_schedule_are_documented(document: dict[str, Any], given: dict[str, Any]) -> None:
+    job = {"name": "report", "task": {"kind": "shell", "command": "true"}, **given}
+    for path, method in (("/v1/jobs", "post"), ("/v1/jobs/{jobId}", "patch")):
+        body = document["paths"][path][method]["requestBody"]["content"]["application/json"]["schema"]
+        assert jsonschema_rs.is_valid({**body, "components": document["components"]}, job), path
+    wrong = {**job, next(iter(given)): {"unknown": 1}}
+    body = document["paths"]["/v1/jobs"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert not jsonschema_rs.is_valid({**body, "components": document["components"]}, wrong)
+
+
 def test_a_default_that_generators_cannot_read_stands_in_the_description(document: dict[str, Any]) -> None:
     schedule = document["components"]["schemas"]["CanonicalJob"]["properties"]["schedule"]
     assert schedule["description"] == 'Default: `{"type":"immediate"}`.'

@@ -1,5 +1,6 @@
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { type Progress, runBulk } from './bulk'
+import { letterCommands } from './commands'
 import { DiscardQueue, UNDO_WINDOW_MS } from './discards'
 import { editableOf, editOf, readEdit } from './edit'
 import { filterOf, lettersSearch, selectionOf } from './search'
@@ -104,4 +105,13 @@ test('an action over many goes in steps and can be stopped', async () => {
     () => acted.length > 0,
   )
   expect(acted).toEqual([['1', '2']])
+})
+
+test('the group without a fingerprint is selected by its word, never by everything', () => {
+  vi.stubGlobal('document', { baseURI: 'http://timeball/' })
+  expect(selectionOf({}, 'none')).toEqual({ fingerprint: 'none' })
+  const { curl, cli, python } = letterCommands('retry', { filter: {}, fingerprint: 'none' })
+  expect(curl).toContain('{"filter":{"fingerprint":"none"}}')
+  expect(cli).toBe('timeball dead retry --group none')
+  expect(python).toContain('retry_dead(fingerprint="none")')
 })

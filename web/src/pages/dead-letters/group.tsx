@@ -48,14 +48,13 @@ export function GroupCard({
   pending: readonly Discard[]
 }) {
   const denied = useDenied('write')
-  const whole = pending.find(item => item.fingerprint !== null && item.fingerprint === group.fingerprint)
+  const whole = pending.find(item => item.fingerprint === group.fingerprint)
   if (whole !== undefined)
     return (
       <div className="panel flex items-center gap-3 px-4 py-3 text-sm">
         <UndoRow discard={whole} />
       </div>
     )
-  const fingerprint = group.fingerprint ?? undefined
   return (
     <article className="panel min-w-0 overflow-clip">
       <div className="flex flex-wrap items-start gap-x-4 gap-y-2 px-4 py-3 sm:flex-nowrap">
@@ -100,7 +99,7 @@ export function GroupCard({
           <Button small icon="trash" look="quiet" why={denied} onClick={() => actions.discardAll(group)}>
             Discard
           </Button>
-          <CopyAs commands={() => letterCommands('retry', { filter, fingerprint })} />
+          <CopyAs commands={() => letterCommands('retry', { filter, fingerprint: group.fingerprint })} />
         </div>
       </div>
       {open && <Runs group={group} filter={filter} actions={actions} pending={pending} />}
@@ -145,7 +144,7 @@ function Runs({
       api.get('/v1/dead-letters', {
         query: {
           ...filter,
-          ...(group.fingerprint === null ? {} : { fingerprint: group.fingerprint }),
+          fingerprint: group.fingerprint,
           ...(pageParam === '' ? {} : { cursor: pageParam }),
           limit: PAGE_SIZE,
         },
@@ -162,9 +161,7 @@ function Runs({
         <SkeletonRows rows={Math.min(group.count, 5)} height={44} />
       </div>
     )
-  const rows = runs.data.pages
-    .flatMap(page => page.items)
-    .filter(run => group.fingerprint !== null || run.fingerprint === undefined)
+  const rows = runs.data.pages.flatMap(page => page.items)
   return (
     <div className="border-t bg-bg">
       <ul aria-label="Dead letters of this group">

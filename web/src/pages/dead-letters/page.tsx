@@ -38,23 +38,15 @@ export function Page() {
   })
 
   const actions: GroupActions = {
-    retryAll: group => setBulk({ action: 'retry', fingerprint: group.fingerprint ?? undefined }),
+    retryAll: group => setBulk({ action: 'retry', fingerprint: group.fingerprint }),
     editAll: group =>
-      setEdited({
-        exampleRunId: group.exampleRunId,
-        count: group.fingerprint === null ? 1 : group.count,
-        fingerprint: group.fingerprint ?? undefined,
-      }),
+      setEdited({ exampleRunId: group.exampleRunId, count: group.count, fingerprint: group.fingerprint }),
     discardAll: group => void discardGroup(group),
     retryRun: run => void retryOne(run.runId),
     editRun: run => setEdited({ exampleRunId: run.runId, count: 1 }),
     discardRun: run => discardLater(client, { fingerprint: null, runIds: [run.runId], count: 1 }, filter, undefined),
   }
   const discardGroup = async (group: Group) => {
-    if (group.fingerprint === null) {
-      discardLater(client, { fingerprint: null, runIds: [group.exampleRunId], count: 1 }, filter, undefined)
-      return
-    }
     try {
       const counted = await countLetters(filter, group.fingerprint)
       const what = { fingerprint: group.fingerprint, runIds: [], count: counted.matched }
@@ -136,7 +128,7 @@ export function Page() {
               )
             ) : (
               found.items.map(group => {
-                const name = group.fingerprint ?? 'none'
+                const name = group.fingerprint
                 return (
                   <GroupCard
                     key={name}

@@ -19,7 +19,7 @@ import { Button } from '@/ui/button'
 import { Input } from '@/ui/field'
 import { Icon } from '@/ui/icon'
 import { Menu, MenuItem, MenuLabel } from '@/ui/menu'
-import { JOB_ACTIONS, type JobActionName, JobsBulk } from './bulk'
+import { JOB_ACTIONS, type JobActionName, JobsBulk, whyNot } from './bulk'
 import { CompactJob, JOB_COLUMNS } from './columns'
 import { applyBatch, jobsList } from './rows'
 import { JOB_STATUSES, type JobsSearch, KINDS, SCHEDULE_TYPES } from './search'
@@ -69,7 +69,7 @@ export function Page() {
             <CopyAs label="Copy this list as a command" commands={() => listCommands(search)} />
             <Menu
               trigger={
-                <Button icon="down" why="The API has no actions over a filter of jobs yet.">
+                <Button icon="down" why={denied}>
                   Act on all
                 </Button>
               }
@@ -80,6 +80,7 @@ export function Page() {
                   key={name}
                   icon={JOB_ACTIONS[name].icon}
                   danger={name === 'cancel'}
+                  why={whyNot(name, search)}
                   onSelect={() => setBulk(name)}
                 >
                   {JOB_ACTIONS[name].verb} all…
