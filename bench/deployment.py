@@ -79,14 +79,14 @@ class Deployment:
         """Start a process (`up`, `server` or `worker`). Return when it is ready."""
         data = ["--data-dir", str(self.folder / "data")]
         where = [*data, "--port", self.url.rpartition(":")[2], *(["--store", self.dsn] if self.postgres else [])]
-        crew = ["--slots", str(self.slots), "--tasks", "bench.tasks"]
+        workers = ["--slots", str(self.slots), "--tasks", "bench.tasks"]
         if role == "worker":
             with self.client() as client:
                 key = client.post("/v1/api-keys", json={"role": "worker", "name": "bench"}).json()["key"]
-            self._launch("worker", ["--server", self.url, "--token", key, *crew])
+            self._launch("worker", ["--server", self.url, "--token", key, *workers])
             self._await("a worker", lambda client: bool(client.get("/v1/workers").json()["items"]))
         else:
-            self._launch(role, [*where, *(crew if role == "up" else [])])
+            self._launch(role, [*where, *(workers if role == "up" else [])])
             self._await("the server", lambda client: client.get("/readyz").status_code == 200)
 
     def stop(self, role: str) -> None:

@@ -101,7 +101,7 @@ async def welcomed(worker: Worker) -> None:
 
 
 async def crowd(apis: list[Api], servers: list[Process], postgres: PostgresServer, dsn: str, options: Any) -> None:
-    key, idle, clock, dice = worker_key(apis[0]), Idle(), system.SystemClock(), system.dice()
+    key, idle, clock, rng = worker_key(apis[0]), Idle(), system.SystemClock(), system.rng()
     urls = [api.url for api in apis]
     async with contextlib.AsyncExitStack() as stack:
         workers = []
@@ -109,7 +109,7 @@ async def crowd(apis: list[Api], servers: list[Process], postgres: PostgresServe
         for number in range(options.workers):
             dispatch = await stack.enter_async_context(HttpWorkerProtocol(urls, key, home=number))
             hello = RegisterWorker(name=f"w{number}", slots=4)
-            workers.append(Worker(dispatch, {"http": idle}, clock, hello, dice=dice))
+            workers.append(Worker(dispatch, {"http": idle}, clock, hello, rng=rng))
             await workers[-1].start()
             await asyncio.sleep(0.005)
         await asyncio.gather(*(welcomed(worker) for worker in workers))
@@ -144,8 +144,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20.0)
     options = parser.parse_args()
     logging.getLogger("timeball.worker").setLevel(logging.ERROR)  # each worker would log that a server died
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    _, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         postgres = stack.enter_context(PostgresServer.start(fsync=True))

@@ -86,8 +86,8 @@ class TableInProgress:
 
     def row(self, labels: dict[str, str], figures: dict[str, Figure]) -> None:
         self._table.rows.append(Row(labels, figures, [*self._notebook.loop_ms]))
-        told = ", ".join(f"{name} {figure}" for name, figure in figures.items())
-        say(f"{', '.join(labels.values())}: {told}")
+        text = ", ".join(f"{name} {figure}" for name, figure in figures.items())
+        say(f"{', '.join(labels.values())}: {text}")
 
 
 def say(sentence: str) -> None:

@@ -22,9 +22,9 @@ from timeball.stores.postgres.store import PostgresStore
 from timeball.stores.sqlite.store import SqliteStore
 
 
-async def life_cycle(store: Store, jobs: int, batch: int, backlog: int, *, ill_host: bool = False) -> None:
+async def life_cycle(store: Store, jobs: int, batch: int, backlog: int, *, failing_host: bool = False) -> None:
     await store.register(builders.worker("w_bench"), 3_600_000_000)
-    if ill_host:
+    if failing_host:
         await _fail_a_call(store)
     for _ in range(0, backlog, 1_000):
         await store.submit([builders.one_shot(store.now()) for _ in range(1_000)])
@@ -56,21 +56,21 @@ async def _fail_a_call(store: Store) -> None:
     await store.settle([builders.settlement(claim, no_answer, host=host_of(call))])
 
 
-async def measure(name: str, jobs: int, batch: int, backlog: int, ill_host: bool) -> None:
+async def measure(name: str, jobs: int, batch: int, backlog: int, failing_host: bool) -> None:
     with tempfile.TemporaryDirectory(dir=".") as folder:
         if name == "sqlite":
             store: Store = SqliteStore(Path(folder) / "timeball.db", wall=system.wall, monotonic=system.monotonic)
-            await run(store, jobs, batch, backlog, ill_host)
+            await run(store, jobs, batch, backlog, failing_host)
             return
     with PostgresServer.start(fsync=True) as server:
         store = PostgresStore(server.create_database(), monotonic=system.monotonic)
-        await run(store, jobs, batch, backlog, ill_host)
+        await run(store, jobs, batch, backlog, failing_host)
 
 
-async def run(store: Store, jobs: int, batch: int, backlog: int, ill_host: bool) -> None:
+async def run(store: Store, jobs: int, batch: int, backlog: int, failing_host: bool) -> None:
     await store.open()
     try:
-        await life_cycle(store, jobs, batch, backlog, ill_host=ill_host)
+        await life_cycle(store, jobs, batch, backlog, failing_host=failing_host)
     finally:
         await store.close()
 
@@ -85,7 +85,7 @@ def main() -> None:
     given = parser.parse_args()
     for name in given.store or ["sqlite", "postgres"]:
         print(f"{name}, batches of {given.batch}, backlog {given.backlog:,}:", end=" ", flush=True)
-        asyncio.run(measure(name, given.jobs, given.batch, given.backlog, given.ill_host))
+        asyncio.run(measure(name, given.jobs, given.batch, given.backlog, given.failing_host))
 
 
 if __name__ == "__main__":

@@ -58,7 +58,7 @@ class Drain:
 
 
 def drain(peer: Peer, jobs: int, redis_fsync: str) -> Drain:
-    jobs = min(jobs, peer.most)
+    jobs = min(jobs, peer.limit)
     program = command(peer)
     with scratch() as name, store(peer.store, Path(name), redis_fsync) as kept:
         bench = _Bench(peer, jobs, program, Path(name), kept)
@@ -103,10 +103,10 @@ class _Bench:
 
     @contextlib.contextmanager
     def workers(self) -> Iterator[None]:
-        told = ["work", *self._peer.arguments, *([] if self._peer.left else [str(self._jobs)])]
+        arguments = ["work", *self._peer.arguments, *([] if self._peer.left else [str(self._jobs)])]
         try:
             for _ in range(self._peer.processes):
-                self._processes.append(self._start(told))
+                self._processes.append(self._start(arguments))
             yield
         finally:
             for process in self._processes:
@@ -119,7 +119,7 @@ class _Bench:
         # A worker reports only whole steps; after the last one, only the store knows the progress.
         silent = self._peer.witnesses * self._step if self._peer.left else 1
         while time.monotonic() - started < DRAINING:
-            if self._jobs - self._told(2) < silent:
+            if self._jobs - self._count(2) < silent:
                 asked = time.monotonic()
                 if self._left() == 0:
                     return asked - started, self._cpu_seconds() - spent, 0
@@ -130,12 +130,12 @@ class _Bench:
         return elapsed, self._cpu_seconds() - spent, self._left()
 
     def calls(self) -> int:
-        return self._told(1)
+        return self._count(1)
 
-    def _start(self, told: list[str]) -> subprocess.Popen[bytes]:
+    def _start(self, arguments: list[str]) -> subprocess.Popen[bytes]:
         with self._log.open("ab") as log:
             return subprocess.Popen(
-                [*self._program, *told], env=self._environment, stdout=log, stderr=log, start_new_session=True
+                [*self._program, *arguments], env=self._environment, stdout=log, stderr=log, start_new_session=True
             )
 
     def _await_begin(self) -> float:
@@ -147,7 +147,7 @@ class _Bench:
             time.sleep(0.005)
         return time.monotonic()
 
-    def _told(self, column: int) -> int:
+    def _count(self, column: int) -> int:
         """Return the sum of the counts in the last lines of the workers: calls (1) or jobs (2)."""
         return sum({line[0]: line[column] for line in self._lines()}.values())
 
@@ -158,7 +158,7 @@ class _Bench:
 
     def _left(self) -> int:
         if not self._peer.left:
-            return self._jobs - self._told(2)
+            return self._jobs - self._count(2)
         return sum(self._store.ask(question) for question in self._peer.left)
 
     def _cpu_seconds(self) -> float:

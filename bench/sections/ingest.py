@@ -46,7 +46,7 @@ def run(scale: Scale) -> Findings:
                         "jobs/s": Figure(values=[each.rate for each in found], least=PROMISED),
                         "p50": Figure(values=[each.p50 for each in found], digits=1),
                         "p99": Figure(values=[each.p99 for each in found], digits=1),
-                        "max": Figure(values=[each.most for each in found], digits=1),
+                        "max": Figure(values=[each.limit for each in found], digits=1),
                         "server µs": Figure(values=list(cpu), digits=1),
                     },
                 )
@@ -67,8 +67,8 @@ def _post(notebook: Recorder, running: Deployment, seconds: float) -> tuple[Post
     # The last request of each connection may have been accepted although the generator did not wait for its answer.
     time.sleep(0.5)
     accepted = running.count("SELECT count(*) FROM jobs") - running.submitted
-    told = f"{accepted} jobs were accepted, and {found.answers} requests were answered"
-    notebook.check(found.answers <= accepted <= found.answers + SINGLE_CONNECTIONS, f"{running.store}: {told}")
+    text = f"{accepted} jobs were accepted, and {found.answers} requests were answered"
+    notebook.check(found.answers <= accepted <= found.answers + SINGLE_CONNECTIONS, f"{running.store}: {text}")
     running.submitted += accepted
     return found, (running.cpu_seconds()["server"] - before) / accepted * 1e6
 

@@ -30,7 +30,7 @@ Arguments = ParamSpec("Arguments")
 SLICE_LENGTH: Final[Micros] = 5 * MILLISECOND
 """The length of a slice while at most `MAX_LONG_SLICES` tasks have long work. A batch of 1,000 jobs takes about 25 ms:
 5 slices instead of 25 leave more work for each claim and settlement of a worker in the same process."""
-CROWDED_SLICE_LENGTH: Final[Micros] = 1 * MILLISECOND
+SHORT_SLICE_LENGTH: Final[Micros] = 1 * MILLISECOND
 """The length of a slice while more tasks have long work. The dispatcher needs about ten turns of the event loop for one
 batch of runs: with 5 ms, jobs started up to 400 ms late when an attack of `make soak` began, with 1 ms 160 ms."""
 MAX_LONG_SLICES: Final = 2
@@ -79,7 +79,7 @@ class TurnQueue:
 _slices: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, TurnQueue]] = WeakKeyDictionary()
 
 
-async def give_way() -> None:
+async def wait_for_slice() -> None:
     """Wait for the next slice. All other tasks get a turn of the event loop; of the tasks that wait here, one continues
     per turn.
     """
@@ -104,15 +104,15 @@ class Slice:
 
     async def next(self) -> None:
         """Give the event loop a turn, and begin the next slice."""
-        await give_way()
+        await wait_for_slice()
         self._until = self._clock.monotonic() + _slice_length()
 
 
 def _slice_length() -> Micros:
     """Return the length of the slice that begins now in the calling task."""
     queue = _slices.get(asyncio.get_running_loop())
-    is_crowded = queue is not None and len(queue) >= MAX_LONG_SLICES
-    return CROWDED_SLICE_LENGTH if is_crowded else SLICE_LENGTH
+    is_full = queue is not None and len(queue) >= MAX_LONG_SLICES
+    return SHORT_SLICE_LENGTH if is_full else SLICE_LENGTH
 
 
 async def in_slices(steps: Steps[Result], clock: Clock) -> Result:
@@ -135,10 +135,14 @@ def _thread() -> ThreadPoolExecutor:
 
 async def beside(function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
     """Call a function that takes long in the thread for such work. The calls run one after the other."""
-    return await asyncio.get_running_loop().run_in_executor(_thread(), partial(_politely, function, *args, **kwargs))
+    return await asyncio.get_running_loop().run_in_executor(
+        _thread(), partial(_with_short_switch_interval, function, *args, **kwargs)
+    )
 
 
-def _politely(function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+def _with_short_switch_interval(
+    function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
+) -> Result:
     """Call a function with a short switch interval of the interpreter lock. The thread of the event loop releases the
     lock with each system call, and waits up to one interval to get it back: with the usual 5 ms, a turn of the event
     loop that answers 20 requests takes 100 ms.
@@ -156,7 +160,7 @@ async def first_found(steps: Iterator[Item | None]) -> Item | None:
     for found in steps:
         if found is not None:
             return found
-        await give_way()
+        await wait_for_slice()
     return None
 
 

@@ -41,7 +41,7 @@ class SystemClock:
             await asyncio.sleep(left / SECOND)
 
 
-class _SystemDice(random.SystemRandom):
+class _SystemRng(random.SystemRandom):
     """The random numbers of the operating system. The state of Python's own generator can be computed from 624 outputs,
     and with it every later id. The 64 bits of an id come from a reserve, because a system call for each id would take
     longer than the rest of making it.
@@ -64,14 +64,14 @@ class _SystemDice(random.SystemRandom):
 
 
 @cache
-def dice() -> random.Random:
+def rng() -> random.Random:
     """Return the random numbers for ids and jitter; no number can be predicted from earlier ones. There is one instance
     for the whole process and all its threads, because the function that it registers for forks is never removed.
     """
-    return _SystemDice()
+    return _SystemRng()
 
 
-def seeded_dice(seed: int) -> random.Random:
+def seeded_rng(seed: int) -> random.Random:
     """Return random numbers that are the same for every call with this seed."""
     return random.Random(seed)
 

@@ -17,7 +17,7 @@ def fires(file: Path, job_id: str) -> list[tuple[str, dt.datetime]]:
 
 def test_no_fire_of_an_old_version_follows_an_acknowledged_edit(api: Api, tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
-    file, dice = tmp_path / "fires", random.Random(11)
+    file, rng = tmp_path / "fires", random.Random(11)
 
     def task(version: int) -> dict:
         return {"kind": "shell", "command": COMMAND.format(version=version, file=file)}
@@ -32,17 +32,17 @@ def test_no_fire_of_an_old_version_follows_an_acknowledged_edit(api: Api, tmp_pa
     until(lambda: all(fires(file, job) for job in jobs), "every job to fire")
     for version in range(1, 5):
         for job in jobs:
-            time.sleep(dice.random() / 6)
+            time.sleep(rng.random() / 6)
             api.call("PATCH", f"/v1/jobs/{job}", json={"task": task(version)})
             acknowledged[job].append((version, dt.datetime.now(dt.UTC)))
     paused, deleted = jobs[:3], jobs[3:]
     ended: dict[str, dt.datetime] = {}
     for job in paused:
-        time.sleep(dice.random())
+        time.sleep(rng.random())
         api.call("POST", f"/v1/jobs/{job}/pause", json={"reason": "test"})
         ended[job] = dt.datetime.now(dt.UTC)
     for job in deleted:
-        time.sleep(dice.random())
+        time.sleep(rng.random())
         api.call("DELETE", f"/v1/jobs/{job}")
         ended[job] = dt.datetime.now(dt.UTC)
     time.sleep(3)

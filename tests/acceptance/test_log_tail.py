@@ -108,7 +108,7 @@ def test_lines_come_while_the_run_prints_them_and_ctrl_c_leaves_quietly(tmp_path
 
 
 def test_connections_that_are_cut_lose_and_repeat_nothing(tmp_path: Path) -> None:
-    with running_up(tmp_path) as (_, api), CuttingProxy(api.http.base_url.port or 0, least=1_500, most=3_000) as proxy:
+    with running_up(tmp_path) as (_, api), CuttingProxy(api.http.base_url.port or 0, least=1_500, limit=3_000) as proxy:
         api.await_workers(1)
         run_id = started(api, counting(150))
         with (

@@ -36,8 +36,8 @@ def package(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("change", COSTS)
 def test_a_change_costs_a_few_files_and_works(change: str, package: Path) -> None:
-    patch, most = COSTS[change]
-    assert len(patch) <= most
+    patch, limit = COSTS[change]
+    assert len(patch) <= limit
     patches.apply(patch, package)
     done = _check(change, package)
     assert done.returncode == 0, done.stderr

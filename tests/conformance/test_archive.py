@@ -115,7 +115,7 @@ async def test_a_run_comes_back_as_it_was_with_attempts_result_and_output(store:
     (first,) = await claim(store)
     await store.append_logs("w_1", [chunk(first, 0, "stdout", "eins\n")], now)
     await store.settle([settlement(first, Failed(failure))])
-    await store.hurry([first.run_id])
+    await store.retry_now([first.run_id])
     (second,) = await claim(store)
     chunks = [chunk(second, seq, "stderr", f"zwei {seq} ☃\n") for seq in range(3)]
     await store.append_logs("w_1", chunks, now)

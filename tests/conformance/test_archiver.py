@@ -28,15 +28,15 @@ def objects(tmp_path: Path) -> Watched:
     return Watched(open_objects(str(tmp_path / "archive")))
 
 
-def keeper(store: Store, archivist: DayArchiver) -> MaintenanceLoop:
+def keeper(store: Store, archiver: DayArchiver) -> MaintenanceLoop:
     wakeups = LocalWakeups(store.wake_all)
-    context = OperationContext(store, system.SystemClock(), system.dice(), wakeups)
-    return MaintenanceLoop(context, wakeups, keep_for=30 * DAY, archivist=archivist)
+    context = OperationContext(store, system.SystemClock(), system.rng(), wakeups)
+    return MaintenanceLoop(context, wakeups, keep_for=30 * DAY, archiver=archiver)
 
 
 async def turns(of: MaintenanceLoop, count: int) -> None:
     for _ in range(count):
-        of._rests_until = 0
+        of._sleeps_until = 0
         await of.turn()
 
 
@@ -45,13 +45,13 @@ async def test_days_go_to_the_archive_before_they_leave_the_store(store: Store, 
     old = [finished(made, now - days * DAY - at * SECOND, days * 1_000 + at) for days in (33, 35) for at in range(150)]
     young = finished(made, now - 10 * DAY, 1)
     await add(store, [*old, young])
-    archivist = DayArchiver(store, objects, system.SystemClock())
+    archiver = DayArchiver(store, objects, system.SystemClock())
 
-    await turns(keeper(store, archivist), 20)
+    await turns(keeper(store, archiver), 20)
 
     assert await listed(Archive(objects)) == sorted((row.id for row in old), reverse=True)
     assert set(await store.runs([row.id for row in [*old, young]])) == {young.id}
-    await archivist.close()
+    await archiver.close()
 
 
 async def test_nothing_goes_while_the_archive_is_away(
@@ -62,8 +62,8 @@ async def test_nothing_goes_while_the_archive_is_away(
     old = [finished(made, now - 33 * DAY - at * SECOND, at) for at in range(50)]
     await add(store, old)
     objects.puts_left = 1  # the part, not the manifest
-    archivist = DayArchiver(store, objects, system.SystemClock())
-    keeps = keeper(store, archivist)
+    archiver = DayArchiver(store, objects, system.SystemClock())
+    keeps = keeper(store, archiver)
     await turns(keeps, 5)
     assert len(await store.runs([row.id for row in old])) == 50
 
@@ -71,7 +71,7 @@ async def test_nothing_goes_while_the_archive_is_away(
     await turns(keeps, 5)
     assert await store.runs([row.id for row in old]) == {}
     assert len(await listed(Archive(objects))) == 50
-    await archivist.close()
+    await archiver.close()
 
 
 async def test_what_it_archived_it_does_not_archive_again(store: Store, objects: Watched) -> None:
@@ -79,15 +79,15 @@ async def test_what_it_archived_it_does_not_archive_again(store: Store, objects:
     day = (store.now() - 33 * DAY) // DAY * DAY
     rows = [finished(made, day + at * SECOND, at) for at in range(20)]
     await add(store, rows)
-    archivist = DayArchiver(store, objects, system.SystemClock())
-    assert await archivist.keep(day)
+    archiver = DayArchiver(store, objects, system.SystemClock())
+    assert await archiver.keep(day)
     left = objects.puts_left
-    assert await archivist.keep(day)
+    assert await archiver.keep(day)
     assert objects.puts_left == left
 
     late = finished(made, day + 5 * SECOND + 1, 777, finished_at=store.now())
     await add(store, [late])
-    assert await archivist.keep(day)
+    assert await archiver.keep(day)
     keys = await objects.list("manifests/")
     manifests = [archive_record.decode_manifest(content or b"") for content in await objects.get(keys)]
     assert sorted(each.runs for each in manifests) == [1, 20]
@@ -111,10 +111,10 @@ async def test_after_a_failure_the_archive_is_left_alone_for_a_while(store: Stor
     day = (store.now() - 33 * DAY) // DAY * DAY
     await add(store, [finished(job(store.now() - 50 * DAY), day, 1)])
     objects.puts_left = 0
-    archivist = DayArchiver(store, objects, system.SystemClock())
-    assert not await archivist.keep(day)
+    archiver = DayArchiver(store, objects, system.SystemClock())
+    assert not await archiver.keep(day)
     objects.puts_left = 100
-    assert not await archivist.keep(day)
+    assert not await archiver.keep(day)
     assert objects.puts_left == 100
 
 
@@ -126,16 +126,16 @@ async def test_a_large_day_takes_its_time_beside_the_keeper(
     made = job(store.now() - 50 * DAY)
     day = (store.now() - 33 * DAY) // DAY * DAY
     await add(store, [finished(made, day + at * SECOND, at) for at in range(200)])
-    archivist = DayArchiver(store, objects, system.SystemClock())
+    archiver = DayArchiver(store, objects, system.SystemClock())
 
-    assert not await archivist.keep(day)
-    assert not await archivist.keep(day - DAY), "one at a time"
+    assert not await archiver.keep(day)
+    assert not await archiver.keep(day - DAY), "one at a time"
     async with asyncio.timeout(30):
-        while not await archivist.keep(day):
+        while not await archiver.keep(day):
             await asyncio.sleep(0.01)
     assert len(await listed(Archive(objects))) == 200
 
-    assert not await archivist.keep(day - DAY)
-    await archivist.close()
-    assert not await archivist.keep(day)
-    await archivist.close()
+    assert not await archiver.keep(day - DAY)
+    await archiver.close()
+    assert not await archiver.keep(day)
+    await archiver.close()

@@ -380,7 +380,7 @@ async def test_a_long_one_does_not_delay_fresh_runs_and_is_not_lost_in_a_crash(s
     fires, parallelism = (10_000, 50) if THOROUGH else (50, 7)
     job, fresh = await minutely(store), await minutely(store, overlap=Overlap.ALLOW)
     backfill_id = await backfill(store, job, fires, parallelism=parallelism)
-    dice = random.Random(5)
+    rng = random.Random(5)
     seen: Counter[Micros] = Counter()
     order: list[Micros] = []
     held: list[Claim] = []
@@ -388,10 +388,10 @@ async def test_a_long_one_does_not_delay_fresh_runs_and_is_not_lost_in_a_crash(s
     while (await progress(store, backfill_id)).status != "completed":
         await advance(store)
         new = run(fresh, store.now())
-        if dice.random() < 0.3:
+        if rng.random() < 0.3:
             await store.trigger([new])
             waiting.add(new.id)
-        slots = dice.randrange(1, parallelism)
+        slots = rng.randrange(1, parallelism)
         got = (await store.claim([SlotRequest("w_1", "w", slots)], 0)).claims
         assert waiting <= {each.run_id for each in got}, "a fresh run waited for one of the backfill"
         waiting.clear()
@@ -399,7 +399,7 @@ async def test_a_long_one_does_not_delay_fresh_runs_and_is_not_lost_in_a_crash(s
         ours = [each.fire_time for each in got if each.job_id == job.id]
         order += ours
         seen.update(ours)
-        dice.shuffle(held)
+        rng.shuffle(held)
         ended, held = held[: len(held) // 2 + 1], held[len(held) // 2 + 1 :]
         await store.settle([settlement(each, at=store.now()) for each in ended])
     assert len(seen) == fires

@@ -201,7 +201,7 @@ async def test_what_is_owed_is_fired_once_also_by_two_who_plan_at_once(store: St
     job = await current(store, sent.job)
     await store.commit_plans([planning.plan(job, store.now(), closures=Closures([closed]))], [[ids.run(now, bits)]])
     owing = await current(store, sent.job)
-    assert owing.owed == first
+    assert owing.deferred_fire == first
     lifted = (await store.put_calendar(named(frozen()))).calendar
     plans = [planning.plan(owing, store.now(), closures=Closures([lifted])) for _ in range(2)]
     assert [plan.next_fire_at for plan in plans] == [owing.next_fire_at] * 2

@@ -19,7 +19,7 @@ from timeball.ports.store.runs import Claim, SlotRequest
 from timeball.server.loops.planner import Planner
 from timeball.server.server import Server
 from timeball.stores.sqlite.store import SqliteStore
-from timeball.system import SystemClock, seeded_dice
+from timeball.system import SystemClock, seeded_rng
 
 YEARS = 12 * 365 * DAY
 LEASE = 15 * SECOND
@@ -136,7 +136,7 @@ async def test_a_short_step_ahead_brings_dates_nearer(machine: Machine) -> None:
 
 async def next_fire(machine: Machine, job_id: str) -> Micros:
     """After a few turns of the planner."""
-    server = Server(machine.store, SystemClock(), seeded_dice(1))
+    server = Server(machine.store, SystemClock(), seeded_rng(1))
     (planner,) = (loop for loop in server.loops if isinstance(loop, Planner))
     for _ in range(5):
         await planner.turn()
@@ -281,7 +281,7 @@ class Driven:
 
     async def __call__(self, length: Micros, *, tick: Micros = 5 * SECOND, failing: str | None = None) -> None:
         store = self.machine.store
-        server = Server(store, SystemClock(), seeded_dice(1))
+        server = Server(store, SystemClock(), seeded_rng(1))
         (planner,) = (loop for loop in server.loops if isinstance(loop, Planner))
         for _ in range(length // tick):
             self.machine.steady += tick

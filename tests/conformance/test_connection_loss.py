@@ -455,7 +455,7 @@ class Bench:
         """The rows of each table and the answers of a scenario, and its round trips."""
         await self.empty()
         driver: Any = self.store._db
-        driver._careful_until = 0
+        driver._wait_for_replicas_until = 0
         server = Server(self.store)
         self.proxy.watch(cut_at, how)
         async with asyncio.timeout(60):

@@ -73,7 +73,7 @@ async def test_days_appear_before_they_come_and_disappear_when_they_are_old(hous
     await remember(house.store, [finished(sent.job, old + at * DAY + HOUR, at) for at in range(45)])
     assert await house.count("history_rest") == 0
 
-    await prune(house.store, most=10)
+    await prune(house.store, limit=10)
 
     for table in DAILY:
         assert await house.partitions(table) == expected(table, house.today - 30 * DAY, 30 + DAYS_AHEAD + 1)

@@ -83,7 +83,7 @@ async def test_letters_with_the_same_error_are_one_group(store: Store) -> None:
     await ended(store, Succeeded())
     await ended(store, Failed(BROKEN), retry=Retry(non_retryable=NonRetryable(exit_codes=[3])))  # failed, not dead
     await ended(store, Failed(BROKEN), tags=["b"])
-    found = await store.letter_groups(EVERYTHING, 10)
+    found = await store.dead_letter_groups(EVERYTHING, 10)
     assert (found.counted, found.more) == (5, False)
     assert [(each.fingerprint, each.letters, each.jobs) for each in found.groups] == [
         (fingerprint(BROKEN), 4, 4),
@@ -94,10 +94,10 @@ async def test_letters_with_the_same_error_are_one_group(store: Store) -> None:
     assert large.first_at == min(each.finished_at or 0 for each in first)
     assert (small.newest, small.failure, small.first_at) == (other.id, OTHERWISE, small.last_at)
 
-    tagged = await store.letter_groups(msgspec.structs.replace(EVERYTHING, tag="a"), 10)
+    tagged = await store.dead_letter_groups(msgspec.structs.replace(EVERYTHING, tag="a"), 10)
     assert [(each.letters, each.newest) for each in tagged.groups] == [(3, max(each.id for each in first))]
-    assert len((await store.letter_groups(EVERYTHING, 1)).groups) == 1
-    assert (await store.letter_groups(RunFilter(tenant="other"), 10)).groups == []
+    assert len((await store.dead_letter_groups(EVERYTHING, 1)).groups) == 1
+    assert (await store.dead_letter_groups(RunFilter(tenant="other"), 10)).groups == []
 
 
 async def test_letters_without_a_fingerprint_are_a_group_that_can_be_selected(
@@ -108,7 +108,7 @@ async def test_letters_without_a_fingerprint_are_a_group_that_can_be_selected(
         old.setattr("timeball.stores.sql.runs.settling.fingerprint", lambda failure: None)
         first, second = await ended(store, Failed(BROKEN), Failed(OTHERWISE))
     await ended(store, Failed(BROKEN), Succeeded())
-    found = await store.letter_groups(EVERYTHING, 10)
+    found = await store.dead_letter_groups(EVERYTHING, 10)
     assert [(each.fingerprint, each.letters) for each in found.groups] == [
         (NO_FINGERPRINT, 2),
         (fingerprint(BROKEN), 1),
@@ -118,14 +118,14 @@ async def test_letters_without_a_fingerprint_are_a_group_that_can_be_selected(
     assert await store.count_runs(without) == 2
     every = msgspec.structs.replace(EVERYTHING, fingerprint=NO_FINGERPRINT)
     assert {run.id for run in (await store.list_runs(every, None, 10)).items} == {first.id, second.id}
-    assert [each.letters for each in (await store.letter_groups(without, 10)).groups] == [2]
+    assert [each.letters for each in (await store.dead_letter_groups(without, 10)).groups] == [2]
 
 
 async def test_grouping_looks_at_the_newest_letters_only(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("timeball.stores.sql.reading.dead_letters.MAX_GROUPED", 3)
     await ended(store, *[Failed(OTHERWISE)] * 2)
     await ended(store, *[Failed(BROKEN)] * 3)
-    found = await store.letter_groups(EVERYTHING, 10)
+    found = await store.dead_letter_groups(EVERYTHING, 10)
     assert (found.counted, found.more) == (3, True)
     assert found.groups[0].fingerprint == fingerprint(BROKEN)
 
@@ -195,7 +195,7 @@ async def test_a_batch_repeats_each_run_once_and_one_bad_pair_fails_no_other(sto
     (first, second, twice, succeeded) = await successors(store, one, two, one, fine)
     stranger = (two.id, run((await job_of(store, one)), store.now()))
     assert await store.repeat([first, stranger, second, twice]) == [Status.QUEUED, None, Status.QUEUED, None]
-    assert await store.repeat_letters([succeeded]) == [None]
+    assert await store.repeat_dead_letters([succeeded]) == [None]
     assert await store.repeat([]) == []
     assert await letters(store) == []
 
@@ -341,7 +341,7 @@ async def test_a_discarded_letter_stays_in_the_history(store: Store) -> None:
     assert await store.discard([died.id, fine.id, "r_unknown", died.id]) == [True, False, False, True]
     assert await store.discard([died.id]) == [False]
     assert await letters(store) == []
-    assert (await store.letter_groups(EVERYTHING, 10)).groups == []
+    assert (await store.dead_letter_groups(EVERYTHING, 10)).groups == []
     read = (await store.runs([died.id]))[died.id]
     assert (read.status, read.retried_as) == (Status.DEAD, None)
     assert read.discarded_at is not None
@@ -352,7 +352,7 @@ async def test_a_discarded_letter_is_retried_only_if_it_is_named(store: Store) -
     (died,) = await ended(store, Failed(BROKEN))
     await store.discard([died.id])
     pairs = await successors(store, died)
-    assert await store.repeat_letters(pairs) == [None]
+    assert await store.repeat_dead_letters(pairs) == [None]
     assert await store.repeat(pairs) == [Status.QUEUED]
     assert await store.discard([died.id]) == [False]
 
@@ -363,7 +363,7 @@ async def test_a_letter_is_either_retried_or_discarded(stores: tuple[Store, Stor
     pairs = await successors(stores[0], *died)
     halves = [pairs[at : at + 5] for at in range(0, 40, 5)]
     repeated, discarded = await asyncio.gather(
-        asyncio.gather(*(stores[0].repeat_letters(half) for half in halves)),
+        asyncio.gather(*(stores[0].repeat_dead_letters(half) for half in halves)),
         asyncio.gather(*(stores[1].discard([old for old, _ in reversed(half)]) for half in reversed(halves))),
     )
     runs = await stores[0].runs([each.id for each in died])

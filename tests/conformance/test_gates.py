@@ -61,7 +61,7 @@ async def test_a_permit_is_free_however_the_attempt_ends(store: Store) -> None:
     for outcome in outcomes[:3]:
         (got,) = await claim(store)
         await store.settle([settlement(got, outcome)])
-        await store.hurry([got.run_id])
+        await store.retry_now([got.run_id])
     (got,) = await claim(store)
     await store.submit(sent[1:])
     assert await claim(store) == []

@@ -172,12 +172,12 @@ ENDS = (
 )
 
 
-async def history(store: Store, dice: random.Random, job: Job, since: Micros, runs: int) -> None:
+async def history(store: Store, rng: random.Random, job: Job, since: Micros, runs: int) -> None:
     rows: list[HistoryRow] = []
     for number in range(runs):
-        origin, status, verdict = dice.choice(ENDS)
-        at = since + dice.randrange(HOUR)
-        fires = dice.choice((1, 1, 5)) if status == "skipped" else 1
+        origin, status, verdict = rng.choice(ENDS)
+        at = since + rng.randrange(HOUR)
+        fires = rng.choice((1, 1, 5)) if status == "skipped" else 1
         ends = {"origin": origin, "status": status, "verdict": verdict, "fires": fires, "fire_until": at}
         rows.append(finished(job, at, 10_000 * int(job.id[-4:], 16) + number, **ends))
     await add(store, rows)
@@ -187,17 +187,17 @@ def as_numbers(counts: Sequence[LaneCounts]) -> list[dict[LaneVerdict, int]]:
     return [each.counts for each in counts]
 
 
-@pytest.mark.parametrize("most", [50_000, 400], ids=["grouped", "by-part"])
-async def test_counts_are_those_of_the_runs(store: Store, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("limit", [50_000, 400], ids=["grouped", "by-part"])
+async def test_counts_are_those_of_the_runs(store: Store, limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whichever index they are read from."""
     since = store.now() - HOUR
-    dice = random.Random(7)
+    rng = random.Random(7)
     two = await jobs(store, 2)
     for job in two:
-        await history(store, dice, job, since, 150)
+        await history(store, rng, job, since, 150)
     ids = [job.id for job in two]
     edges = lanes.edges(since, since + HOUR, 2)
-    found = await store.lane_counts(ids, edges, most)
+    found = await store.lane_counts(ids, edges, limit)
     runs = await store.lane_runs(ids, since, since + HOUR, 1_000)
     for job in two:
         own = [run for run in runs if run.job_id == job.id]
@@ -256,8 +256,8 @@ async def test_the_overview_costs_what_is_shown(long_past: Past, visits: Visit) 
         "counts": await visits(store.lane_counts(ids, edges, 1_000)),
         "recent": await visits(store.recent_runs(ids, 10)),
     }
-    most = MAX_VISITED["sqlite" if isinstance(store, SqliteStore) else "postgres"]
-    assert {name: cost for name, cost in costs.items() if cost > most} == {}
+    limit = MAX_VISITED["sqlite" if isinstance(store, SqliteStore) else "postgres"]
+    assert {name: cost for name, cost in costs.items() if cost > limit} == {}
 
 
 async def test_a_bounded_number_of_names_is_compared(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:

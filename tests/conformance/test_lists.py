@@ -339,7 +339,7 @@ async def test_a_page_costs_what_is_on_it(long_past: Past, visits: Callable[[Awa
     costs["ledger since"] = await visits(store.ledger(job.id, since, long_past.now, None, PAGE))
     costs["ledger sums"] = await visits(store.ledger_sums(job.id, 0, long_past.now))
     costs["current run"] = await visits(store.current_run(job.id))
-    costs["groups"] = await visits(store.letter_groups(RunFilter(tenant="default"), PAGE))
+    costs["groups"] = await visits(store.dead_letter_groups(RunFilter(tenant="default"), PAGE))
     assert {name: cost for name, cost in costs.items() if cost > most} == {}
 
 

@@ -26,7 +26,7 @@ from timeball.stores.postgres import tx as postgres_tx
 from timeball.stores.sql.jobs import amend
 from timeball.stores.sqlite import tx as sqlite_tx
 
-CROWD = 200
+LIVE_RUNS_OF_JOBS = 200
 FEW = 20
 
 
@@ -61,7 +61,7 @@ async def crowded(store: Store, **fields: Any) -> Job:
     sent = recurring(now, seconds=3600, next_fire_at=now + HOUR, overlap=Overlap.ALLOW, **fields)
     await store.submit([sent])
     for _ in range(10):
-        await store.trigger([run(sent.job, now) for _ in range(CROWD // 10)])
+        await store.trigger([run(sent.job, now) for _ in range(LIVE_RUNS_OF_JOBS // 10)])
     return sent.job
 
 
@@ -90,6 +90,6 @@ async def test_a_job_with_many_live_runs_is_cancelled_in_pieces(connect: Connect
     assert max(most_rows) <= 2 * FEW
     assert status.job.state is JobState.CANCELLED
     cancelled = await store.count_runs(RunFilter(tenant=TENANT, job_id=job.id))
-    assert cancelled == CROWD
+    assert cancelled == LIVE_RUNS_OF_JOBS
     await store.register(worker("w_1"), LEASE)
     assert (await store.claim([SlotRequest("w_1", "", 10)], 0)).claims == []

@@ -299,7 +299,7 @@ async def as_many_changes_and_listeners_as_there_may_be(house: House) -> Left:
     await house.submit([one_shot(house.store.now(), tags=["x"]) for _ in range(1_000)])
     claims = await house.claim(1_000)
     for where in filters:
-        hub.subscribe("default", where, "k_1", "", house.context.clock.monotonic(), house.context.dice)
+        hub.subscribe("default", where, "k_1", "", house.context.clock.monotonic(), house.context.rng)
     await house.store.settle([settlement(each) for each in claims])
     while hub._collector._count < MAX_COLLECTED - 4_000:
         await house.submit([one_shot(house.store.now(), tags=["x"]) for _ in range(1_000)])
@@ -381,7 +381,7 @@ async def test_a_report_of_failures_that_all_differ_lets_the_event_loop_turn(sto
             settlement(each, Failed(Failure(kind="exit", message=f"{number * 7919} {words}")))
             for number, each in enumerate(claims)
         ]
-        error_fingerprint._essence.cache_clear()
+        error_fingerprint._normalized.cache_clear()
         holds.append(await longest_hold(partial(Settle(house.context), ends)))
         assert not await store.held("w_1", [(each.run_id, each.attempt, each.token) for each in claims])
     assert min(holds) <= MAX_STALL_SECONDS, f"settling held the event loop for {min(holds) * 1e3:.0f} ms of CPU"

@@ -241,13 +241,13 @@ async def test_a_fire_to_come_takes_the_place_when_it_falls_due_and_not_before(s
 @pytest.mark.parametrize("policy", EVERY)
 async def test_every_instant_is_in_one_row_whatever_happens(store: Store, policy: Overlap, seed: int) -> None:
     """Plans, ends, retries, cancels and manual runs as they come; consecutive instants that did not run share rows."""
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     job = await submitted(store, 60 * SECOND, overlap=policy, retry=Retry(backoff="fixed", base="0s"))
     assert job.next_fire_at is not None
     start, count = job.next_fire_at, 0
     held: list[Claim] = []
     for _ in range(40):
-        match dice.choice(["fire", "fire", "fires", "miss", "claim", "end", "fail", "cancel", "ask"]):
+        match rng.choice(["fire", "fire", "fires", "miss", "claim", "end", "fail", "cancel", "ask"]):
             case "fire" | "fires" as what:
                 more = 1 if what == "fire" else 3
                 await write(store, job, *(fire(start + at * MILLISECOND) for at in range(count, count + more)))
@@ -263,7 +263,7 @@ async def test_every_instant_is_in_one_row_whatever_happens(store: Store, policy
                 got = held.pop(0)
                 await store.settle([settlement(got, BOOM if what == "fail" and got.attempt < 3 else None)])
             case "cancel" if alive := [each.id for each in await read(store, job) if not each.is_terminal]:
-                await store.request_cancel([dice.choice(alive)])
+                await store.request_cancel([rng.choice(alive)])
             case "ask":
                 await store.trigger([run(job, store.now())])
     await store.settle([settlement(got) for got in held])

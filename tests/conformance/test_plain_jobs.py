@@ -37,7 +37,7 @@ RECURRING = [
     "due_jobs",
     "lock_planned",
     "now",
-    "crowd",
+    "live_runs_of_jobs",
     "insert 12 columns of runs",
     "move_jobs",
     "leased_sessions",
@@ -233,8 +233,8 @@ async def test_calls_to_other_hosts_take_one_look_more_while_a_host_is_ill(store
     claims = (await store.claim([SlotRequest("w_1", "", JOBS)], 0)).claims
     await store.settle([settlement(each, host=host_of(WELL)) for each in claims])
     expected = list(ONE_SHOTS)
-    expected.insert(expected.index("claimable_of_level") + 1, "ill_hosts")
-    expected.insert(expected.index("record_successes"), "ill_hosts")
+    expected.insert(expected.index("claimable_of_level") + 1, "failing_hosts")
+    expected.insert(expected.index("record_successes"), "failing_hosts")
     assert said == expected
 
 
@@ -262,13 +262,13 @@ async def test_an_answer_of_the_ill_host_is_heard_among_other_successes(store: S
     said.clear()
     await store.submit([one_shot(store.now(), task=WELL)])
     await claim(store)
-    assert "ill_hosts" not in said  # its answer closed the circuit
+    assert "failing_hosts" not in said  # its answer closed the circuit
 
 
 async def test_more_ill_hosts_than_are_named_still_have_their_circuits(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gates, "MAX_ILL_HOSTS", 1)
+    monkeypatch.setattr(gates, "MAX_FAILING_HOSTS", 1)
     others = [Http(url=f"https://ill-{n}.example/") for n in range(3)]
     for _ in range(5):
         for task in others:

@@ -187,7 +187,7 @@ async def test_a_run_that_waits_for_its_retry_is_still_in_the_way(store: Store) 
     await store.settle([settlement(got, Failed(Failure(kind="exit", message="")))])
     await write(store, job, fire(store.now() - 1))
     assert await claim(store) == []
-    assert await store.hurry([got.run_id]) == [True]
+    assert await store.retry_now([got.run_id]) == [True]
     (again,) = await claim(store)
     assert again.run_id == got.run_id
     await store.settle([settlement(again)])

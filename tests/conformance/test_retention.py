@@ -38,12 +38,12 @@ async def past(request: pytest.FixtureRequest, store: Store) -> Micros:
     return day + 3 * HOUR
 
 
-async def prune(store: Store, *, most: int = 2) -> None:
+async def prune(store: Store, *, limit: int = 2) -> None:
     """Everything that may go."""
     before, lead = store.now() - MONTH, await leading(store)
     for day in await store.days_to_prune(before, 100):
         for _ in range(100):
-            if not await patiently(partial(store.prune_day, lead, day, before, most)):
+            if not await patiently(partial(store.prune_day, lead, day, before, limit)):
                 break
         else:
             pytest.fail("it never ends")

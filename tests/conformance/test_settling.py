@@ -71,7 +71,7 @@ async def test_a_failure_is_tried_again_after_its_backoff(store: Store) -> None:
     assert run.eligible_at is not None
     assert run.eligible_at >= before + 30 * SECOND
     assert (await store.claim([SlotRequest("w_1", "", 1)], 0)).claims == []
-    assert await store.hurry([claim.run_id]) == [True]
+    assert await store.retry_now([claim.run_id]) == [True]
     second = await claim_one(store)
     assert (second.run_id, second.attempt) == (claim.run_id, 2)
     assert second.token > claim.token
@@ -309,7 +309,7 @@ async def test_a_stale_token_writes_no_output(store: Store) -> None:
 async def test_hurry_is_for_retries_only(store: Store) -> None:
     sent = one_shot(store.now(), at=store.now() + 60 * SECOND)
     await store.submit([sent])
-    assert await store.hurry([sent.runs[0].id, "r_unknown"]) == [False, False]
+    assert await store.retry_now([sent.runs[0].id, "r_unknown"]) == [False, False]
 
 
 async def test_an_attempt_of_a_job_that_cannot_be_read_ends_all_the_same(store: Store, tamper: Tamper) -> None:
@@ -362,7 +362,7 @@ async def test_a_run_with_jitter_that_comes_back_too_soon_waits_for_its_time(sto
     (again,) = (await store.claim([SlotRequest("w_1", "", 1)], 20 * SECOND)).claims
     await store.settle([settlement(again, Lost())])
     assert await store.next_eligible_at() == at
-    assert await store.hurry(run_id)
+    assert await store.retry_now(run_id)
     assert await store.next_eligible_at() == at, "no hurry makes it early"
 
 

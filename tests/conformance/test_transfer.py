@@ -56,7 +56,7 @@ async def dsn(postgres_dsn: str) -> str:
 
 @pytest.fixture
 def mover(path: Path, dsn: str) -> StoreTransfer:
-    return StoreTransfer(path, dsn, system.wall, system.monotonic, system.dice())
+    return StoreTransfer(path, dsn, system.wall, system.monotonic, system.rng())
 
 
 def say_nothing(_: TransferProgress) -> None:
@@ -625,7 +625,7 @@ async def test_an_unfinished_move_is_not_finished_somewhere_else(
         f"{dsn}&application_name=other" if "?" in dsn else f"{dsn}?application_name=other",
         system.wall,
         system.monotonic,
-        system.dice(),
+        system.rng(),
     )
     with pytest.raises(Conflict, match="was interrupted"):
         await elsewhere.move(say_nothing)
@@ -656,10 +656,10 @@ async def test_an_address_is_shown_without_its_password() -> None:
 
 async def test_a_database_that_is_not_there_is_named(path: Path, mover: StoreTransfer, dsn: str) -> None:
     await make_store(path)
-    missing = StoreTransfer(path, dsn.replace("timeball_", "no_such_"), system.wall, system.monotonic, system.dice())
+    missing = StoreTransfer(path, dsn.replace("timeball_", "no_such_"), system.wall, system.monotonic, system.rng())
     with pytest.raises(Conflict, match="does not exist; check the address"):
         await missing.move(say_nothing)
-    nobody = StoreTransfer(path, "postgresql://127.0.0.1:1/jobs", system.wall, system.monotonic, system.dice())
+    nobody = StoreTransfer(path, "postgresql://127.0.0.1:1/jobs", system.wall, system.monotonic, system.rng())
     with pytest.raises(Unavailable, match="does not answer"):
         await nobody.move(say_nothing)
     await make_store(path)

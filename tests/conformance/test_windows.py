@@ -35,7 +35,7 @@ LATER: Window = msgspec.convert({"type": "window", "from": "22:00", "to": "02:00
 
 
 def context_of(store: Store) -> OperationContext:
-    return OperationContext(store, system.SystemClock(), system.dice(), LocalWakeups(lambda _: None))
+    return OperationContext(store, system.SystemClock(), system.rng(), LocalWakeups(lambda _: None))
 
 
 async def create(store: Store, windows: Sequence[Any], **rest: Any) -> list[Job]:

@@ -70,9 +70,9 @@ class Crew:
         done = await asyncio.gather(*(store.advance_workflows(500) for store in self._stores))
         return any(each.anything for each in done)
 
-    async def settle(self, most: int = 10_000) -> int:
+    async def settle(self, limit: int = 10_000) -> int:
         store = self._stores[-1]
-        claims = (await store.claim([SlotRequest("w_1", "", most)], 0)).claims
+        claims = (await store.claim([SlotRequest("w_1", "", limit)], 0)).claims
         outcomes = []
         for claim in claims:
             name, parameters = name_of(claim), msgspec.json.decode(claim.spec).get("parameters", {})
@@ -82,17 +82,17 @@ class Crew:
         await store.settle(outcomes)
         return len(claims)
 
-    async def drive(self, run_id: str, most: int = 10_000) -> Run:
+    async def drive(self, run_id: str, limit: int = 10_000) -> Run:
         """Until the workflow run has ended."""
         for rounds in itertools.count():
             if rounds % 500 == 499:  # its lease is shorter than a long workflow
                 await self._stores[-1].renew([("w_1", LOCAL_KEY)], LEASE)
-            woven = await self.advance_workflows()
-            settled = await self.settle(most)
+            is_workflow_task = await self.advance_workflows()
+            settled = await self.settle(limit)
             run = (await self._stores[0].runs([run_id]))[run_id]
             if run.is_terminal:
                 return run
-            assert woven or settled, f"it is stuck: {await states(self._stores[0], run_id)}"
+            assert is_workflow_task or settled, f"it is stuck: {await states(self._stores[0], run_id)}"
         raise AssertionError("it never ends")
 
 
@@ -254,7 +254,7 @@ async def test_a_fan_out_runs_once_for_each_item_and_joins_in_order(store: Store
         return Succeeded(Raw(msgspec.json.encode(parameters.get("x", -1) * 10)))
 
     crew = Crew(store, work=work)
-    run = await crew.drive(run_id, most=3)
+    run = await crew.drive(run_id, limit=3)
     assert run.status is Status.SUCCEEDED
     assert crew.parameters["sum"] == {"all": [0, 10, 20, 30, 40, 50, 60]}
     assert crew.parameters["of-none"] == {"all": []}
@@ -283,7 +283,7 @@ async def test_two_servers_that_look_at_once_make_each_run_once(stores: tuple[St
     tasks = [task("a"), *(task(f"m{at}", "a") for at in range(8)), task("z", *(f"m{at}" for at in range(8)))]
     run_id = await begin(one, *tasks)
     crew = Crew(one, other, one, other)
-    run = await crew.drive(run_id, most=3)
+    run = await crew.drive(run_id, limit=3)
     assert run.status is Status.SUCCEEDED
     assert Counter(crew.ran) == Counter(each.name for each in tasks)
 
@@ -581,7 +581,7 @@ async def cost(store: Store, monkeypatch: pytest.MonkeyPatch, tasks: list[Workfl
     with monkeypatch.context() as patched:
         patched.setattr(driver, "write", lambda work, **how: write(metered(work), **how))
         patched.setattr(driver, "read", lambda work, **how: read(metered(work), **how))
-        run = await Crew(store).drive(run_id, most=50)
+        run = await Crew(store).drive(run_id, limit=50)
     assert run.status is Status.SUCCEEDED
     return Counter({what: round(100 * count / len(tasks)) for what, count in counted.items()})
 

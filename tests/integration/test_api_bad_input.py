@@ -402,7 +402,7 @@ async def test_keys_that_cannot_be_kept(api: Api, key: str) -> None:
 
 async def test_no_bytes_break_any_route(api: Api) -> None:
     """Mutations of good bodies, sent everywhere."""
-    dice = random.Random(7)
+    rng = random.Random(7)
     seeds = [
         b'{"task":{"kind":"shell","command":"true"},"schedule":{"type":"date","expression":"2099-01-01T00:00:00Z"}}',
         b'{"scheduleType":"future","scheduleTime":4070908800000,"payload":{"script":"a.py","params":{"x":[1,2]}}}',
@@ -411,10 +411,10 @@ async def test_no_bytes_break_any_route(api: Api) -> None:
     ]
     writing = [route for route in ROUTES if route.body is not None]
     for _ in range(40):
-        body = bytearray(dice.choice(seeds))
-        for _ in range(dice.randint(0, 3)):
-            at = dice.randrange(len(body))
-            body[at : at + dice.randint(0, 4)] = dice.choice(
+        body = bytearray(rng.choice(seeds))
+        for _ in range(rng.randint(0, 3)):
+            at = rng.randrange(len(body))
+            body[at : at + rng.randint(0, 4)] = rng.choice(
                 [b"", b"\xff", b"\x00", b'"', b"null", b"-1", b"{", b"[[", b"\\ud800", b"1e400", b"9" * 30]
             )
         for route in writing:

@@ -72,8 +72,8 @@ async def test_next_open_fires_once_also_across_an_absence(world: World, absent:
     await world.live(gone * MINUTE, 10 * SECOND)
     world.time = START + back * MINUTE
     await world.live((50 - back) * MINUTE, 10 * SECOND)
-    owed = START + 20 * MINUTE + 30 * SECOND
-    assert await world.fired(job) == sorted([*minutes(5, 10, 25, 30, 35, 40, 45, 50), owed])
+    deferred_fire = START + 20 * MINUTE + 30 * SECOND
+    assert await world.fired(job) == sorted([*minutes(5, 10, 25, 30, 35, 40, 45, 50), deferred_fire])
     assert (await world.ledger(job))["skipped"] == 2
 
 
@@ -114,7 +114,7 @@ async def test_a_freeze_that_is_lifted_owes_the_fire_at_once(world: World) -> No
     await freeze(world, (10, 60))
     job = await world.create(CronSchedule(expression="*/15 * * * *"), calendars=["freeze"], excluded="next_open")
     await world.live(20 * MINUTE, 10 * SECOND)
-    assert (await world.job(job)).owed == START + 15 * MINUTE
+    assert (await world.job(job)).deferred_fire == START + 15 * MINUTE
     assert (await world.job(job)).next_fire_at == START + 30 * MINUTE
     await freeze(world, (10, 21))
     await world.live(MINUTE, 10 * SECOND)

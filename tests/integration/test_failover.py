@@ -100,13 +100,13 @@ async def until(look: Callable[[], bool], what: str) -> None:
 
 @contextlib.asynccontextmanager
 async def house(dsn: str, **options: str) -> AsyncIterator[House]:
-    clock, dice = system.SystemClock(), system.dice()
+    clock, rng = system.SystemClock(), system.rng()
     store = PostgresStore(dsn, monotonic=system.monotonic, **options)  # type: ignore[arg-type]
     await store.open()
-    server = Server(store, clock, dice)
+    server = Server(store, clock, rng)
     built = House(store, server)
     executors = {"http": built.witness}
-    worker = Worker(server.gateway, executors, clock, RegisterWorker(name="w", slots=50), dice=dice)  # type: ignore[arg-type]
+    worker = Worker(server.gateway, executors, clock, RegisterWorker(name="w", slots=50), rng=rng)  # type: ignore[arg-type]
     try:
         server.start()
         await worker.start()

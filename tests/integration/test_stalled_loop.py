@@ -21,7 +21,7 @@ from timeball.executors.process.process import Processes
 from timeball.executors.shell import ShellExecutor
 from timeball.ports.executor import ExecutorAttempt
 from timeball.ports.worker_protocol import Beat, RegisterWorker, SessionLost
-from timeball.system import SystemClock, dice
+from timeball.system import SystemClock, rng
 from timeball.worker.worker import Worker
 
 pytestmark = pytest.mark.timeout(60)
@@ -68,7 +68,7 @@ class Scene:
             {"python": Blocking(), "shell": shell},
             SystemClock(),
             RegisterWorker(name="w", slots=9),
-            dice=dice(),
+            rng=rng(),
             guard=self.guard,
         )
 

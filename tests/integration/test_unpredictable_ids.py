@@ -12,7 +12,7 @@ import pytest
 from tests.support.api import Api, serving
 from tests.support.migrated import sqlite_store
 from timeball import system
-from timeball.ports.clock import Dice
+from timeball.ports.clock import Rng
 
 STATE_WORDS, MIDDLE = 624, 397
 TASK = {"task": {"kind": "shell", "command": "true"}, "schedule": {"type": "cron", "expression": "0 0 1 1 *"}}
@@ -51,8 +51,8 @@ def words(ident: str) -> list[int | None]:
 
 
 def test_the_attack_clones_a_mersenne_twister() -> None:
-    dice = random.Random(7)
-    assert predictions([dice.getrandbits(32) for _ in range(STATE_WORDS + 100)]) == 100
+    rng = random.Random(7)
+    assert predictions([rng.getrandbits(32) for _ in range(STATE_WORDS + 100)]) == 100
 
 
 async def predicted(api: Api, count: int) -> int:
@@ -70,13 +70,13 @@ async def predicted(api: Api, count: int) -> int:
     ("make", "found"),
     [
         pytest.param(lambda: random.Random(7), 44, id="a seeded generator"),
-        pytest.param(system.dice, 0, id="the server's"),
+        pytest.param(system.rng, 0, id="the server's"),
     ],
 )
 async def test_the_ids_of_200_answers_tell_nothing_of_the_next(
-    tmp_path: Path, make: Callable[[], Dice], found: int
+    tmp_path: Path, make: Callable[[], Rng], found: int
 ) -> None:
-    async with serving(sqlite_store(tmp_path / "timeball.db"), dice=make()) as api:
+    async with serving(sqlite_store(tmp_path / "timeball.db"), rng=make()) as api:
         assert await predicted(api, 200) == found
 
 
@@ -86,14 +86,14 @@ async def test_the_ids_of_700_answers_tell_nothing_of_the_next(tmp_path: Path) -
 
 
 def test_a_forked_process_makes_other_ids() -> None:
-    dice = system.dice()
-    dice.getrandbits(64)
+    rng = system.rng()
+    rng.getrandbits(64)
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        os.write(writing, dice.getrandbits(64).to_bytes(8))
+        os.write(writing, rng.getrandbits(64).to_bytes(8))
         os._exit(0)
     os.waitpid(child, 0)
     os.close(writing)
     with open(reading, "rb") as pipe:
-        assert pipe.read(8) != dice.getrandbits(64).to_bytes(8)
+        assert pipe.read(8) != rng.getrandbits(64).to_bytes(8)

@@ -16,7 +16,7 @@ from timeball.executors.guard.guard import ProcessGuard
 from timeball.executors.process.process import Processes
 from timeball.executors.shell import ShellExecutor
 from timeball.ports.worker_protocol import Assignment, RegisterWorker
-from timeball.system import SystemClock, dice
+from timeball.system import SystemClock, rng
 from timeball.worker.worker import Worker
 
 pytestmark = pytest.mark.timeout(60)
@@ -28,7 +28,7 @@ class Crew:
         self.guard = ProcessGuard()
         executors = {"shell": ShellExecutor(Processes(self.guard))}
         hello = RegisterWorker(name="w", slots=10)
-        self.worker = Worker(self.server, executors, SystemClock(), hello, dice=dice(), guard=self.guard)
+        self.worker = Worker(self.server, executors, SystemClock(), hello, rng=rng(), guard=self.guard)
 
     def processes(self) -> list[psutil.Process]:
         """Those that run; the dead may wait for a moment to be counted by the guard."""

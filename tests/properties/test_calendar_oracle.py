@@ -277,7 +277,10 @@ def test_every_instant_is_a_run_outside_of_closures_or_part_of_a_row(
                         missed += count
             # What a restart leaves is what is stored.
             job = job.with_(
-                next_fire_at=plan.next_fire_at, plan_at=plan.plan_at, fired=job.fired + plan.runs, owed=plan.owed
+                next_fire_at=plan.next_fire_at,
+                plan_at=plan.plan_at,
+                fired=job.fired + plan.runs,
+                deferred_fire=plan.deferred_fire,
             )
     over = CREATED + 2_401 * SECOND
     grid = CREATED // SECOND * SECOND

@@ -58,8 +58,8 @@ class Story:
     most_instants: int
 
 
-def seconds(least: int, most: int) -> st.SearchStrategy[Micros]:
-    return st.integers(least, most).map(lambda count: count * SECOND)
+def seconds(least: int, limit: int) -> st.SearchStrategy[Micros]:
+    return st.integers(least, limit).map(lambda count: count * SECOND)
 
 
 @st.composite

@@ -36,8 +36,8 @@ TOO_MANY = "SELECT retry_of, COUNT(*) FROM runs WHERE origin = 'backfill' GROUP 
 
 async def do_something(clients: Clients, world: World, record: JobRecord) -> None:
     begun = [each for each in record.others if each.kind == "backfill" and each.outcome == "ok"]
-    if begun and world.dice.random() < 0.2:
-        backfill_id = world.dice.choice(begun).answer.backfill_id
+    if begun and world.rng.random() < 0.2:
+        backfill_id = world.rng.choice(begun).answer.backfill_id
         await clients.ask(
             "cancel_backfill",
             record.uid,
@@ -50,16 +50,16 @@ async def do_something(clients: Clients, world: World, record: JobRecord) -> Non
 
 async def _begin(clients: Clients, world: World, record: JobRecord) -> None:
     """Request a backfill of a past range, possibly several times with one key, at the same time and again later."""
-    job_id, dice = world.find(record), world.dice
+    job_id, rng = world.find(record), world.rng
     assert job_id is not None
-    until = world.now - dice.randrange(100 * S)
-    key = f"backfill-{dice.getrandbits(40)}" if dice.random() < 0.5 else None
+    until = world.now - rng.randrange(100 * S)
+    key = f"backfill-{rng.getrandbits(40)}" if rng.random() < 0.5 else None
     new = NewBackfill(
         tenant=TENANT,
         job_id=job_id,
-        since=until - dice.choice((5, 15, 40)) * S,
+        since=until - rng.choice((5, 15, 40)) * S,
         until=until,
-        parallelism=dice.choice((1, 1, 2, 5)),
+        parallelism=rng.choice((1, 1, 2, 5)),
         key=key,
         fingerprint="same",
     )
@@ -70,9 +70,9 @@ async def _begin(clients: Clients, world: World, record: JobRecord) -> None:
 
         return await clients.ask("backfill", record.uid, handler, backfill=new)
 
-    await asyncio.gather(*(ask() for _ in range(dice.choice((1, 2, 3)) if key else 1)))
-    if key and dice.random() < 0.5:
-        await world.sleep(dice.randrange(4 * S))
+    await asyncio.gather(*(ask() for _ in range(rng.choice((1, 2, 3)) if key else 1)))
+    if key and rng.random() < 0.5:
+        await world.sleep(rng.randrange(4 * S))
         await ask()
 
 
@@ -158,10 +158,10 @@ def as_asked(checker: Checker) -> None:
         for key, ids in by_key.items():
             if key is not None and len(ids) > 1:
                 raise Violation("I14", f"{len(ids)} backfills with the key {key}: {ids}")
-        most = len({each.backfill.key or id(each) for each in asked if each.possible})
+        limit = len({each.backfill.key or id(each) for each in asked if each.possible})
         there = [each for each in known.values() if each.job_id == record.job_id]
-        if len(there) > most:
-            raise Violation("I14", f"job {record.uid} has {len(there)} backfills; {most} were asked for")
+        if len(there) > limit:
+            raise Violation("I14", f"job {record.uid} has {len(there)} backfills; {limit} were asked for")
 
 
 def nothing_of_paused_or_cancelled(checker: Checker) -> None:

@@ -57,10 +57,10 @@ class Edition:
 
 
 def bound(spec: JobSpec, seed: int, uid: int) -> JobSpec:
-    dice = Random(f"{seed} {uid} calendars")
-    if dice.random() > 0.8:
+    rng = Random(f"{seed} {uid} calendars")
+    if rng.random() > 0.8:
         return spec
-    return structs.replace(spec, calendars=[NAME], excluded=dice.choice(("skip", "next_open", "next_open")))
+    return structs.replace(spec, calendars=[NAME], excluded=rng.choice(("skip", "next_open", "next_open")))
 
 
 class Operator:
@@ -68,7 +68,7 @@ class Operator:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._dice = Random(f"{world.seed} operator")
+        self._rng = Random(f"{world.seed} operator")
         begun = Request("calendar", -1, world.now, answered=world.now, outcome="ok", delivered=True)
         self.editions = [Edition((), begun)]
 
@@ -79,25 +79,25 @@ class Operator:
 
     async def work(self, until: Micros) -> None:
         while self._world.now < until:
-            await self._world.sleep(self._dice.randrange(S // 2, 6 * S))
+            await self._world.sleep(self._rng.randrange(S // 2, 6 * S))
             await self._put(self._spans())
         await self._put(())
 
     def _spans(self) -> tuple[tuple[Micros, Micros], ...]:
-        dice, now = self._dice, self._world.now
-        if dice.random() < 0.2:
+        rng, now = self._rng, self._world.now
+        if rng.random() < 0.2:
             return ()
         found = []
-        for _ in range(dice.choice((1, 1, 2, 3))):
-            begin = now + dice.randrange(-5 * S, 12 * S)
-            found.append((begin, begin + dice.choice((200 * MS, S, 3 * S, 8 * S, 20 * S)) + dice.randrange(S)))
+        for _ in range(rng.choice((1, 1, 2, 3))):
+            begin = now + rng.randrange(-5 * S, 12 * S)
+            found.append((begin, begin + rng.choice((200 * MS, S, 3 * S, 8 * S, 20 * S)) + rng.randrange(S)))
         return tuple(found)
 
     async def _put(self, spans: tuple[tuple[Micros, Micros], ...]) -> None:
         world = self._world
         request = Request("calendar", -1, world.now)
         self.editions.append(Edition(spans, request))
-        house = self._dice.choice(world.servers)
+        house = self._rng.choice(world.servers)
         calendar = _calendar(spans)
         try:
             request.answer = await world.network.call(

@@ -211,9 +211,9 @@ def _counted(checker: Checker) -> None:
         count = sum(run.fires for run in fires if run.verdict is not Verdict.MISSED)
         if count != case.job.fired:
             raise Violation("I23", f"{case}: it says that it fired {case.job.fired} times, but {count} fires exist")
-        most = case.record.spec.max_runs
-        if most is not None and count > most:
-            raise Violation("I23", f"{case}: it fired {count} times, allowed are {most}")
+        limit = case.record.spec.max_runs
+        if limit is not None and count > limit:
+            raise Violation("I23", f"{case}: it fired {count} times, allowed are {limit}")
 
 
 def _must_be_there(checker: Checker, case: Case, instant: Micros) -> bool:
@@ -262,14 +262,14 @@ def _punctual(checker: Checker) -> None:
 
 
 def _most_busy(busy: list[tuple[Micros, int]], since: Micros, until: Micros) -> int:
-    most = level = 0
+    limit = level = 0
     for at, change in busy:
         if at > until:
             break
         if at > since:
-            most = max(most, level)
+            limit = max(limit, level)
         level += change
-    return max(most, level)
+    return max(limit, level)
 
 
 def _blocked(checker: Checker, case: Case, run: Run, due: Micros) -> bool:
@@ -425,13 +425,13 @@ def _check_paused(case: Case, witness: Witness) -> None:
 def _bounded_attempts(checker: Checker) -> None:
     """I12: a run has at most 1 + maxRetries attempts, and is dead only after all of them."""
     for case in checker.everything:
-        most = 1 if case.at_most_once else 1 + case.record.spec.retry.max_retries
+        limit = 1 if case.at_most_once else 1 + case.record.spec.retry.max_retries
         for run in case.runs.values():
             paid = [w for w in case.by_run.get(run.id, []) if w.token not in checker.auditor.returned]
-            if len(paid) > most or run.attempt > most:
-                raise Violation("I12", f"{case}: run {run.id} had {len(paid)} attempts, allowed are {most}")
-            if run.status is Status.DEAD and run.attempt != most:
-                raise Violation("I12", f"{case}: run {run.id} is dead after {run.attempt} of {most} attempts")
+            if len(paid) > limit or run.attempt > limit:
+                raise Violation("I12", f"{case}: run {run.id} had {len(paid)} attempts, allowed are {limit}")
+            if run.status is Status.DEAD and run.attempt != limit:
+                raise Violation("I12", f"{case}: run {run.id} is dead after {run.attempt} of {limit} attempts")
 
 
 def _one_successor(checker: Checker) -> None:

@@ -56,53 +56,53 @@ CRONS = (
 # --- what they submit ---------------------------------------------------------------------------------------------
 
 
-def schedule(dice: Random, now: Micros, theme: str) -> Schedule:
-    kind = dice.random()
+def schedule(rng: Random, now: Micros, theme: str) -> Schedule:
+    kind = rng.random()
     if theme == "edits":
         each_second = (Interval(expression="1s"), CronSchedule(expression="* * * * * *"))
-        return dice.choice(each_second) if kind < 0.8 else recurring(dice)
+        return rng.choice(each_second) if kind < 0.8 else recurring(rng)
     if theme == "zombies" and kind < 0.7:
         return Immediate()
     if theme in (backfills.THEME, calendars.THEME, follows.THEME) and kind < 0.9:
-        return recurring(dice)
+        return recurring(rng)
     if kind < 0.3:
         return Immediate()
     if kind < 0.5:
-        away = dice.choice((-3600 * S, -5 * S, 200_000, 2 * S, 10 * S, 14 * S, 25 * S, 45 * S, 3600 * S))
-        return Date(expression=instant.render(now + away + dice.randrange(S)))
-    return recurring(dice)
+        away = rng.choice((-3600 * S, -5 * S, 200_000, 2 * S, 10 * S, 14 * S, 25 * S, 45 * S, 3600 * S))
+        return Date(expression=instant.render(now + away + rng.randrange(S)))
+    return recurring(rng)
 
 
-def recurring(dice: Random) -> Schedule:
-    if dice.random() < 0.5:
-        return Interval(expression=f"{dice.choice((1, 2, 3, 5, 8, 13, 20, 45))}s")
-    return CronSchedule(expression=dice.choice(CRONS))
+def recurring(rng: Random) -> Schedule:
+    if rng.random() < 0.5:
+        return Interval(expression=f"{rng.choice((1, 2, 3, 5, 8, 13, 20, 45))}s")
+    return CronSchedule(expression=rng.choice(CRONS))
 
 
-def behaviour(dice: Random, often: bool, theme: str) -> dict[str, Any]:
+def behaviour(rng: Random, often: bool, theme: str) -> dict[str, Any]:
     """Return the parameters that determine how the process of a job behaves. Jobs that fire often are short, because
     the backlog would outlast the simulation otherwise.
     """
-    length = dice.choice((1_000, 20_000, 200_000, 800_000) if often else (20_000, 20_000, S, S, 4 * S, 20 * S, 35 * S))
+    length = rng.choice((1_000, 20_000, 200_000, 800_000) if often else (20_000, 20_000, S, S, 4 * S, 20 * S, 35 * S))
     if theme == "zombies" and not often:
-        length = dice.choice((15 * S, 25 * S, 40 * S))
+        length = rng.choice((15 * S, 25 * S, 40 * S))
     return {
         "length": length,
-        "fails": dice.choice((0, 0, 0, 0.3, 1)) if not often else dice.choice((0, 0, 0, 0.2)),
-        "poison": dice.choice((0,) * 12 + (0.3, 1)) if not often else 0,
-        "stubborn": dice.random() < 0.15,
-        "talks": dice.random() < 0.3,
+        "fails": rng.choice((0, 0, 0, 0.3, 1)) if not often else rng.choice((0, 0, 0, 0.2)),
+        "poison": rng.choice((0,) * 12 + (0.3, 1)) if not often else 0,
+        "stubborn": rng.random() < 0.15,
+        "talks": rng.random() < 0.3,
     }
 
 
-def specification(dice: Random, uid: int, now: Micros, theme: str, rules: Rules) -> JobSpec:
-    when = schedule(dice, now, theme)
+def specification(rng: Random, uid: int, now: Micros, theme: str, rules: Rules) -> JobSpec:
+    when = schedule(rng, now, theme)
     often = isinstance(when, Interval | CronSchedule)
-    behave = behaviour(dice, often, theme)
+    behave = behaviour(rng, often, theme)
     long_running = behave["length"] > S
-    overlap = dice.choice(tuple(Overlap))
-    if often and overlap in REPLACING and dice.random() < 0.5:
-        behave["length"] = dice.choice((3 * S, 12 * S))  # no other runs wait behind it
+    overlap = rng.choice(tuple(Overlap))
+    if often and overlap in REPLACING and rng.random() < 0.5:
+        behave["length"] = rng.choice((3 * S, 12 * S))  # no other runs wait behind it
     asked = rules.asked(past=isinstance(when, Date) and instant.parse(when.expression) <= now)
     if often:
         asked |= rules.bounds(uid, when, now)
@@ -114,21 +114,21 @@ def specification(dice: Random, uid: int, now: Micros, theme: str, rules: Rules)
         parameters={"uid": uid, "rev": 0, "behave": behave},
         schedule=when,
         retry=Retry(
-            max_retries=dice.choice((0, 1, 2, 3)),
-            backoff=dice.choice(("fixed", "exponential")),
-            base=dice.choice((0, 1)),
+            max_retries=rng.choice((0, 1, 2, 3)),
+            backoff=rng.choice(("fixed", "exponential")),
+            base=rng.choice((0, 1)),
             cap="5s",
         ),
-        timeout="6s" if long_running and dice.random() < 0.3 else None,
-        grace=dice.choice(("1s", "3s")),
+        timeout="6s" if long_running and rng.random() < 0.3 else None,
+        grace=rng.choice(("1s", "3s")),
         overlap=overlap,
-        catch_up=dice.choice(("all", "last", "none")),
-        catch_up_window=dice.choice(("10s", "1m", "5m")) if often else "1h",
-        priority=dice.choice(("high", "medium", "low", 5)),
-        delivery="at_most_once" if dice.random() < (0.7 if theme == "deploys" else 0.1) else "at_least_once",
+        catch_up=rng.choice(("all", "last", "none")),
+        catch_up_window=rng.choice(("10s", "1m", "5m")) if often else "1h",
+        priority=rng.choice(("high", "medium", "low", 5)),
+        delivery="at_most_once" if rng.random() < (0.7 if theme == "deploys" else 0.1) else "at_least_once",
         **asked,
     )
-    return preemption.shaped(spec, dice) if theme == preemption.THEME else spec
+    return preemption.shaped(spec, rng) if theme == preemption.THEME else spec
 
 
 # --- how they ask -------------------------------------------------------------------------------------------------
@@ -156,7 +156,7 @@ class Clients:
         job = self.jobs[uid]
         book = {"submit": job.submissions, **dict.fromkeys((*ABOUT_RUNS, "backfill", "cancel_backfill"), job.others)}
         book.get(kind, job.changes).append(request)
-        house = world.dice.choice(world.servers)
+        house = world.rng.choice(world.servers)
         try:
             request.answer = await world.network.call("client", house, handler, 12 * S, request)
             request.outcome = "ok"
@@ -171,7 +171,7 @@ class Clients:
 
     def new_record(self, now: Micros, key: str | None = None) -> JobRecord:
         uid = len(self.jobs)
-        spec = specification(self._world.dice, uid, now, self._world.theme, self._world.rules)
+        spec = specification(self._world.rng, uid, now, self._world.theme, self._world.rules)
         if self._world.theme == calendars.THEME:
             spec = calendars.bound(spec, self._world.seed, uid)
         if self._world.theme == follows.THEME:
@@ -221,10 +221,10 @@ class Clients:
         """Update, pause, resume or cancel the job."""
         job_id = self._world.find(record)
         assert job_id is not None
-        dice = self._world.dice
+        rng = self._world.rng
         if kind in ("update", "reschedule"):
             rev = 1 + sum(change.rev is not None for change in record.changes)
-            when = recurring(dice) if kind == "reschedule" else None
+            when = recurring(rng) if kind == "reschedule" else None
 
             def revised(spec: JobSpec) -> JobSpec:
                 changed = structs.replace(spec, parameters={**spec.parameters, "rev": rev})
@@ -238,7 +238,7 @@ class Clients:
                 spec=revised(record.spec),
             )
         if kind == "pause_until":
-            until = self._world.now + dice.randrange(15 * S)
+            until = self._world.now + rng.randrange(15 * S)
             return await self.ask(
                 "pause",
                 record.uid,
@@ -261,7 +261,7 @@ class Clients:
 
     async def cancel_some_run(self, record: JobRecord) -> None:
         runs = self._runs(record)
-        if self._world.dice.random() < 0.5:
+        if self._world.rng.random() < 0.5:
             runs.sort(key=lambda run: run.status != "running")
         if runs:
             await self._about_run("cancel_run", cancel_run, record, runs[0].id)
@@ -269,7 +269,7 @@ class Clients:
     async def retry_some_run(self, record: JobRecord) -> None:
         unlucky = [run for run in self._runs(record) if run.status in ("dead", "failed", "retrying", "cancelled")]
         if unlucky:
-            again = self._world.dice.choice((1, 1, 2))
+            again = self._world.rng.choice((1, 1, 2))
             await asyncio.gather(
                 *(self._about_run("retry_run", retry_run, record, unlucky[0].id) for _ in range(again))
             )
@@ -280,7 +280,7 @@ class Clients:
 
         async def retry_all(server: Server) -> None:
             async def act(matches: Sequence[Match]) -> Sequence[BulkItemResult]:
-                return await retry_runs(server.context, TENANT, matches, only_letters=True)
+                return await retry_runs(server.context, TENANT, matches, only_dead_letters=True)
 
             letters = RunFilter(tenant=TENANT, job_id=job_id, dead_letters=True)
             await bulk.over_filter(server.context, letters, act)
@@ -314,7 +314,7 @@ class Clients:
         """Return the runs that a user sees in the list of runs, in a random order."""
         page = self._world.read("list_runs", RunFilter(tenant=TENANT, job_id=self._world.find(record)), None, 30)
         runs = list(page.items)
-        self._world.dice.shuffle(runs)
+        self._world.rng.shuffle(runs)
         return runs
 
     async def submit_and_cancel(self) -> None:
@@ -349,28 +349,28 @@ class Clients:
     async def story(self, until: Micros) -> None:
         """One user with one job or a few, from the submission to the end of the faults."""
         world = self._world
-        dice = world.dice
-        await world.sleep(int(dice.random() ** 2 * max(0, until - world.now)))
-        if dice.random() < 0.15:
-            records = [self.new_record(world.now) for _ in range(dice.randrange(2, 6))]
+        rng = world.rng
+        await world.sleep(int(rng.random() ** 2 * max(0, until - world.now)))
+        if rng.random() < 0.15:
+            records = [self.new_record(world.now) for _ in range(rng.randrange(2, 6))]
             await self.submit_batch(records)
-        elif dice.random() < 0.25:
+        elif rng.random() < 0.25:
             records = [await self._submit_with_key()]
         else:
             records = [self.new_record(world.now)]
             await self.submit(records[0])
-        record = dice.choice(records)
+        record = rng.choice(records)
         if world.find(record) is None:
             return
-        while world.now < until and dice.random() < 0.85:
-            await world.sleep(int(dice.random() ** 2 * (4 if world.theme == "edits" else 15) * S))
+        while world.now < until and rng.random() < 0.85:
+            await world.sleep(int(rng.random() ** 2 * (4 if world.theme == "edits" else 15) * S))
             if world.now >= until:
                 return
             await self._do_something(record)
 
     async def _do_something(self, record: JobRecord) -> None:
-        dice = self._world.dice
-        if self._world.theme == backfills.THEME and record.recurring and dice.random() < 0.5:
+        rng = self._world.rng
+        if self._world.theme == backfills.THEME and record.recurring and rng.random() < 0.5:
             await backfills.do_something(self, self._world, record)
             return
         kinds = ["update", "pause", "resume", *ABOUT_RUNS]
@@ -378,9 +378,9 @@ class Clients:
             kinds += ["update", "reschedule", "pause", "resume", "pause_until"]
         if record.spec.ordering_key is not None:
             kinds += ["retry_run"] * 4
-        if dice.random() < 0.07:
+        if rng.random() < 0.07:
             kinds = ["cancel"]
-        match dice.choice(kinds):
+        match rng.choice(kinds):
             case "run_now":
                 await self.trigger(record)
             case "cancel_run":
@@ -388,12 +388,12 @@ class Clients:
             case "retry_run":
                 await self.retry_some_run(record)
             case "retry_letters":
-                await asyncio.gather(*(self.retry_letters(record) for _ in range(dice.choice((1, 2)))))
+                await asyncio.gather(*(self.retry_letters(record) for _ in range(rng.choice((1, 2)))))
             case "discard_run":
                 await self.discard_some_run(record)
             case "replay_run":
                 await self.replay_some_run(record)
-            case "update" if dice.random() < 0.2:
+            case "update" if rng.random() < 0.2:
                 await asyncio.gather(self.change(record, "update"), self.change(record, "update"))
             case kind:
                 await self.change(record, kind)
@@ -403,13 +403,13 @@ class Clients:
         request uses the same key.
         """
         world = self._world
-        dice = world.dice
+        rng = world.rng
         record = self.new_record(world.now, key=f"key-{len(self.jobs)}")
-        await asyncio.gather(*(self.submit(record) for _ in range(dice.choice((1, 2, 4)))))
+        await asyncio.gather(*(self.submit(record) for _ in range(rng.choice((1, 2, 4)))))
         for _ in range(3):
-            if dice.random() < 0.6:
-                await world.sleep(dice.randrange(4 * S))
+            if rng.random() < 0.6:
+                await world.sleep(rng.randrange(4 * S))
                 await self.submit(record)
-        if dice.random() < 0.5:
+        if rng.random() < 0.5:
             await self.submit(record, structs.replace(record.spec, description="another body"))
         return record

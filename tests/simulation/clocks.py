@@ -24,14 +24,14 @@ LONG: Final = (2 * 3_600 * S, 12 * 365 * 86_400 * S)
 
 async def swing(world: World) -> None:
     """Change the wall clock until the calm phase begins."""
-    dice, believed = Random(world.seed), 0
+    rng, believed = Random(world.seed), 0
     while True:
-        await world.sleep(dice.randrange(1, 15) * S)
+        await world.sleep(rng.randrange(1, 15) * S)
         if world.now >= world.calm_at:
             return
-        if believed < MAX_SHORT_STEPS and dice.random() < 0.5:
+        if believed < MAX_SHORT_STEPS and rng.random() < 0.5:
             believed += 1
-            step = dice.choice(SHORT)
+            step = rng.choice(SHORT)
             world.trace("clock step", step)
             world.damage.spell("clock step", world.now, world.now + step)
             world.stepped += step
@@ -39,7 +39,7 @@ async def swing(world: World) -> None:
             world.calm_at += step
             world.dark_until += step
             continue
-        step, length = dice.choice(LONG), min(dice.randrange(1, 55) * S, world.calm_at - world.now)
+        step, length = rng.choice(LONG), min(rng.randrange(1, 55) * S, world.calm_at - world.now)
         world.trace("clock is wrong", step, length)
         world.damage.spell("wrong clock", world.now, world.now + length)
         world.wrong_by = step

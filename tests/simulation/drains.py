@@ -28,14 +28,14 @@ STILL_HERE: Final = "SELECT session FROM workers WHERE draining_since IS NOT NUL
 
 async def order(world: World) -> None:
     """Order some worker to drain, again and again until calm is due."""
-    dice = Random(f"drains {world.seed}")
+    rng = Random(f"drains {world.seed}")
     while True:
-        await world.sleep(dice.randrange(1, 12) * S)
+        await world.sleep(rng.randrange(1, 12) * S)
         if world.now >= world.calm_at:
             return
         sessions = [session for (session,) in world.rows(CONNECTED)]
         if sessions:
-            await _ask(world, dice.choice(sessions))
+            await _ask(world, rng.choice(sessions))
 
 
 async def _ask(world: World, session: str) -> None:
@@ -44,7 +44,7 @@ async def _ask(world: World, session: str) -> None:
 
     world.damage.spell("order to drain", world.now, world.now + MAX_DRAIN_TIME)
     try:
-        await world.network.call("client", world.dice.choice(world.servers), handler, 12 * S)
+        await world.network.call("client", world.rng.choice(world.servers), handler, 12 * S)
         outcome = "ok"
     except NotFound:
         outcome = "not there"

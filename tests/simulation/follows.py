@@ -44,18 +44,18 @@ WAITING_OF = "SELECT COUNT(*) FROM echoes WHERE follower = ?"
 
 def chosen(spec: JobSpec, world: World, uid: int) -> JobSpec:
     """Return a job that may follow an existing one: chains occur, and several jobs may follow one."""
-    dice = Random(f"{world.seed} {uid} follows")
+    rng = Random(f"{world.seed} {uid} follows")
     known = [record.job_id for record in world.clients.jobs if record.job_id is not None]
-    if not known or dice.random() < 0.3:
+    if not known or rng.random() < 0.3:
         return spec
     return structs.replace(
         spec,
-        schedule=Follow(dice.choice(known), dice.choice(("succeeded", "succeeded", "failed", "finished"))),
+        schedule=Follow(rng.choice(known), rng.choice(("succeeded", "succeeded", "failed", "finished"))),
         start_at=None,
         end_at=None,
         start_deadline=None,
-        max_runs=dice.choice((None,) * 6 + (3,)),
-        catch_up_window=dice.choice(("10s", "1m", "5m")),
+        max_runs=rng.choice((None,) * 6 + (3,)),
+        catch_up_window=rng.choice(("10s", "1m", "5m")),
     )
 
 

@@ -43,19 +43,19 @@ class Forgers:
         """Let every hostile worker learn of a message."""
         if self._world.theme != THEME:
             return
-        dice = self._world.dice
+        rng = self._world.rng
         self._known[key] = Identity(key, message.session)
         others = [known for known in self._known.values() if known.key != key]
-        if others and dice.random() < SHARE:
-            forger = dice.choice(others)
+        if others and rng.random() < SHARE:
+            forger = rng.choice(others)
             handlers = [self._for_another(forger, message), self._goodbye(forger, message.session)]
             if isinstance(message, Report) and (message.ended or message.logs):
                 handlers += [self._for_itself(forger, message)] * 3
-            later = int(dice.random() ** 2 * 3 * S)
-            house = dice.choice(self._world.servers)
+            later = int(rng.random() ** 2 * 3 * S)
+            house = rng.choice(self._world.servers)
             deliver = self._world.network.deliver
             self._world.after(
-                later, deliver, forger.key, house, dice.choice(handlers), self._world.loop.create_future(), None
+                later, deliver, forger.key, house, rng.choice(handlers), self._world.loop.create_future(), None
             )
 
     def _for_another(self, forger: Identity, message: Poll | Beat | Report) -> Handler:

@@ -67,13 +67,13 @@ class Unexpected(Exception):
 class VirtualLoop(asyncio.AbstractEventLoop):
     """Single-threaded. Every step takes a little virtual time, so that no code can loop without time passing."""
 
-    def __init__(self, dice: Random, *, step: Micros = 5, coarse: bool = False) -> None:
+    def __init__(self, rng: Random, *, step: Micros = 5, coarse: bool = False) -> None:
         self.now: Micros = 0
         self.steps = 0
         self.tasks: list[asyncio.Task[Any]] = []
         """All tasks that were ever created: a dropped task must not be finalised during the simulation."""
         self.failures: list[str] = []
-        self._dice = dice
+        self._rng = rng
         self._step = step
         self._coarse = coarse
         """True: round delays to milliseconds as uvloop does, which may fire half a millisecond early."""

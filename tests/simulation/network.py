@@ -72,10 +72,10 @@ class Network:
         """Send a message of a worker once more, later and possibly to another server, as a faulty proxy would."""
         world = self._world
         share = world.weather.repeated_request
-        if share and world.dice.random() < share:
+        if share and world.rng.random() < share:
             world.damage.count("repeated request")
-            target = world.dice.choice((house, world.dice.choice(world.servers)))
-            later = int(world.dice.random() ** 2 * 20 * S)
+            target = world.rng.choice((house, world.rng.choice(world.servers)))
+            later = int(world.rng.random() ** 2 * 20 * S)
             world.after(later, self.deliver, source, target, handler, world.loop.create_future(), None)
 
     def deliver(
@@ -119,7 +119,7 @@ class Network:
             if not task.done():
                 if request is not None:
                     request.over = world.now + STORE_REACH
-                if world.dice.random() < 0.7:
+                if world.rng.random() < 0.7:
                     world.after(self._delay(), _fail, answer, Unavailable("connection reset"))
 
         node.on_death.append(died)
@@ -129,11 +129,11 @@ class Network:
 
     def _delay(self) -> Micros:
         world = self._world
-        weather, dice = world.weather, world.dice
-        delay = int(weather.message_delay * (0.2 + dice.random()))
-        if weather.slow_message and dice.random() < weather.slow_message:
+        weather, rng = world.weather, world.rng
+        delay = int(weather.message_delay * (0.2 + rng.random()))
+        if weather.slow_message and rng.random() < weather.slow_message:
             world.damage.count("slow message")
-            delay += int(dice.random() ** 3 * 40 * S)
+            delay += int(rng.random() ** 3 * 40 * S)
         return delay
 
     def _lost(self, source: str, target: str, there: bool) -> bool:
@@ -143,7 +143,7 @@ class Network:
             world.damage.count("message into a cut")
             return True
         share = world.weather.lost_request if there else world.weather.lost_answer
-        if share and world.dice.random() < share:
+        if share and world.rng.random() < share:
             world.damage.count("lost request" if there else "lost answer")
             return True
         return False
@@ -167,18 +167,18 @@ class Link:
         self._world = world
         self._name = name
         self._key = f"k_{name}"
-        self._house = world.dice.choice(world.servers)
+        self._house = world.rng.choice(world.servers)
 
     async def _ask(self, handler: Callable[[Server], Coroutine[Any, Any, T]], patience: Micros) -> T:
         world = self._world
         house = self._house
-        if world.dice.random() < world.wandering:
-            house = world.dice.choice(world.servers)
+        if world.rng.random() < world.wandering:
+            house = world.rng.choice(world.servers)
         world.network.repeat(self._name, house, handler)
         try:
             return await world.network.call(self._name, house, handler, patience)
         except Unavailable:
-            self._house = world.dice.choice(world.servers)
+            self._house = world.rng.choice(world.servers)
             raise
 
     async def hello(self, hello: RegisterWorker) -> WorkerRegistered:

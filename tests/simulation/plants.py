@@ -310,8 +310,8 @@ def _endless(spec: JobSpec) -> JobSpec:
 
 def _catch_up_everything(world: World) -> Patches:
     return [
-        mock.patch.object(planning.Judge, "verdict", return_value=None),
-        mock.patch.object(planning, "_long_gone", lambda upcoming, ahead, *_: (mock.Mock(count=0), upcoming, ahead)),
+        mock.patch.object(planning.CatchUpRule, "verdict", return_value=None),
+        mock.patch.object(planning, "_skip_missed", lambda upcoming, ahead, *_: (mock.Mock(count=0), upcoming, ahead)),
     ]
 
 
@@ -361,7 +361,7 @@ def _turn_ignored(world: World) -> Patches:
 
 def _turn_stolen(world: World) -> Patches:
     """A run that gave up does not block the runs behind it."""
-    return [mock.patch.object(settling, "Gone", lambda key, run_id, stays=False: ordering_keys.Gone(key, run_id))]
+    return [mock.patch.object(settling, "EndedRun", lambda key, run_id, **_: ordering_keys.EndedRun(key, run_id))]
 
 
 def _no_change_of_places(world: World) -> Patches:
@@ -416,7 +416,7 @@ def _deadline_ignored(world: World) -> Patches:
 def _previous_spared(world: World) -> Patches:
     """A later fire waits for the earlier run and does not cancel it."""
 
-    async def replace(tx: Tx, crowd: Any) -> None:
+    async def replace(tx: Tx, live: Any) -> None:
         return None
 
     return [mock.patch.object(plans, "replace", replace), mock.patch.object(manual_runs, "replace", replace)]
@@ -500,7 +500,7 @@ def _woven_twice(world: World) -> Patches:
         return real(flow_id, step)
 
     # Without random ids the store refuses the second run, because it has the id of the first.
-    by_chance = mock.patch.object(ids, "Digest", return_value=world.dice)
+    by_chance = mock.patch.object(ids, "Digest", return_value=world.rng)
     return [mock.patch.object(advance, "standing", standing), by_chance]
 
 
@@ -601,10 +601,10 @@ def _owed_forgotten(world: World) -> Patches:
 
     def plan(*args: Any, **named: Any) -> planning.JobPlan:
         found = real(*args, **named)
-        if found.owed is None:
+        if found.deferred_fire is None:
             return found
-        following = next(planning.fires(found.job, found.owed), None)
-        return structs.replace(found, owed=None, next_fire_at=following, plan_at=following)
+        following = next(planning.fires(found.job, found.deferred_fire), None)
+        return structs.replace(found, deferred_fire=None, next_fire_at=following, plan_at=following)
 
     return [mock.patch.object(planning, "plan", plan)]
 

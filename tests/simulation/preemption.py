@@ -33,16 +33,14 @@ FROM preemptions p LEFT JOIN runs r ON r.id = p.run_id LEFT JOIN runs w ON w.id 
 """
 
 
-def shaped(spec: JobSpec, dice: Random) -> JobSpec:
+def shaped(spec: JobSpec, rng: Random) -> JobSpec:
     """Return long jobs that allow preemption and short jobs of higher priorities, for workers with few slots."""
     spec = structs.replace(spec, resources=None, runs_on=[])
-    if dice.random() < 0.6:
-        behave = {**spec.parameters["behave"], "length": dice.choice((3 * S, 6 * S, 12 * S)), "poison": 0}
+    if rng.random() < 0.6:
+        behave = {**spec.parameters["behave"], "length": rng.choice((3 * S, 6 * S, 12 * S)), "poison": 0}
         parameters = {**spec.parameters, "behave": behave}
-        return structs.replace(
-            spec, priority=dice.choice((0, "low", "medium")), preemptible=True, parameters=parameters
-        )
-    return structs.replace(spec, priority=dice.choice(("medium", "high", 9)))
+        return structs.replace(spec, priority=rng.choice((0, "low", "medium")), preemptible=True, parameters=parameters)
+    return structs.replace(spec, priority=rng.choice(("medium", "high", 9)))
 
 
 def few_slots(offers: list[Offer]) -> list[Offer]:
@@ -90,8 +88,8 @@ def bounded(checker: Checker) -> None:
         for since, until in witness.pauses:
             if (checker.world.now if until is None else until) - since > MAX_PAUSE + S:
                 raise Violation("I17", f"{witness} stood still for longer than {MAX_PAUSE // S} s")
-    if often and (most := often.most_common(1)[0])[1] > MAX_PREEMPTIONS:
-        raise Violation("I17", f"run {most[0]} stood still {most[1]} times")
+    if often and (limit := often.most_common(1)[0])[1] > MAX_PREEMPTIONS:
+        raise Violation("I17", f"run {limit[0]} stood still {limit[1]} times")
 
 
 PROMISES = (bounded,)

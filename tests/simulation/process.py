@@ -30,11 +30,11 @@ class Process:
         self._behaviour = behaviour
         self.witness = witness
         self.ended: asyncio.Future[str] = world.loop.create_future()
-        dice = world.dice
-        length = int(behaviour["length"] * (0.5 + dice.random()))
-        fails = dice.random() < behaviour["fails"]
-        if behaviour["poison"] and dice.random() < behaviour["poison"]:
-            world.after(int(length * dice.random()), self._poison)
+        rng = world.rng
+        length = int(behaviour["length"] * (0.5 + rng.random()))
+        fails = rng.random() < behaviour["fails"]
+        if behaviour["poison"] and rng.random() < behaviour["poison"]:
+            world.after(int(length * rng.random()), self._poison)
         self._how = "failed" if fails else "succeeded"
         self._left = length
         self._going_since = world.now
@@ -73,7 +73,7 @@ class Process:
         """Send SIGTERM: most processes end soon, some ignore it."""
         self.witness.stopped = True
         if not self._behaviour["stubborn"]:
-            self._world.after(self._world.dice.randrange(200_000), self.end, "stopped")
+            self._world.after(self._world.rng.randrange(200_000), self.end, "stopped")
 
     def end(self, how: str) -> None:
         if self.ended.done():
@@ -143,11 +143,11 @@ class SimulatedExecutor:
         world, parameters = self._world, attempt.spec.parameters
         if self._guard.lapsed:
             return Failed(Failure(kind="worker", message="the guard starts nothing after its deadline"))
-        dice = Random(attempt.token)
-        if not world.weather.fair and dice.random() < SHORTAGES:
+        rng = Random(attempt.token)
+        if not world.weather.fair and rng.random() < SHORTAGES:
             # Before the record: nothing has begun (I29), so this costs no attempt, and no random number is drawn.
             world.damage.spell("worker out of resources", world.now, world.now + 2 * SHORTAGE_PAUSE)
-            if dice.random() < LATE_SHORTAGES:
+            if rng.random() < LATE_SHORTAGES:
                 await asyncio.sleep(2 * STARTED_AFTER / SECOND)  # its start is reported by then
             raise OutOfResources("simulated")
         witness = Witness(

@@ -52,7 +52,7 @@ def short_days() -> Iterator[None]:
         mock.patch.object(sql_maintenance, "DAY", DAY),
         mock.patch.object(maintenance, "LEASE", S),
         mock.patch.object(maintenance, "MAINTENANCE_INTERVAL", S // 2),
-        mock.patch.object(maintenance, "SELDOM", 3 * S),
+        mock.patch.object(maintenance, "RARE_INTERVAL", 3 * S),
         mock.patch.object(maintenance, "ROWS", 2),
     ]
     for patch in patches:

@@ -36,41 +36,41 @@ class Offer:
 class Rules:
     """Few keys for many jobs, so that the jobs meet."""
 
-    def __init__(self, seed: int, dice: Random, theme: str, begin: Micros, calm_at: Micros) -> None:
+    def __init__(self, seed: int, rng: Random, theme: str, begin: Micros, calm_at: Micros) -> None:
         self._seed = seed
-        self._dice = dice
+        self._rng = rng
         self._theme = theme
-        self.orders = [f"o{n}" for n in range(dice.choice((1, 2, 3)))]
-        self.limits = {f"c{n}": dice.choice((1, 1, 2, 3)) for n in range(2)}
+        self.orders = [f"o{n}" for n in range(rng.choice((1, 2, 3)))]
+        self.limits = {f"c{n}": rng.choice((1, 1, 2, 3)) for n in range(2)}
         self.rates = {
             f"q{n}": RateLimit(
                 key=f"q{n}",
-                limit=dice.choice((1, 2, 5)),
-                per=dice.choice(("1s", "2s")),
-                burst=dice.choice((None, 1, 2)),
+                limit=rng.choice((1, 2, 5)),
+                per=rng.choice(("1s", "2s")),
+                burst=rng.choice((None, 1, 2)),
             )
             for n in range(2)
         }
         self.unwell: dict[str, tuple[Micros, Micros]] = {}
         """By host: when it answers with errors."""
         for n in range(2):
-            since = begin + dice.randrange(max(1, calm_at - begin))
-            self.unwell[f"h{n}.example"] = (since, since + dice.choice((0, 10, 30, 60)) * S)
-        count = dice.choice((2, 2, 3, 4)) if theme == "fitting" else dice.choice((1, 2, 2, 3, 4))
+            since = begin + rng.randrange(max(1, calm_at - begin))
+            self.unwell[f"h{n}.example"] = (since, since + rng.choice((0, 10, 30, 60)) * S)
+        count = rng.choice((2, 2, 3, 4)) if theme == "fitting" else rng.choice((1, 2, 2, 3, 4))
         self.offers = [self._offer(number) for number in range(count)]
 
     def _offer(self, number: int) -> Offer:
-        dice = self._dice
-        slots = dice.choice((1, 2, 4, 8))
-        if self._theme != "fitting" and dice.random() < 0.7:
+        rng = self._rng
+        slots = rng.choice((1, 2, 4, 8))
+        if self._theme != "fitting" and rng.random() < 0.7:
             return Offer(slots)
-        labels = tuple(label for label in ("gpu", "ssd") if dice.random() < 0.5)
+        labels = tuple(label for label in ("gpu", "ssd") if rng.random() < 0.5)
         return Offer(
             slots,
-            cpu=dice.choice((None, 1.5, 4.0)),
-            memory_mb=dice.choice((None, 512, 2048)),
+            cpu=rng.choice((None, 1.5, 4.0)),
+            memory_mb=rng.choice((None, 512, 2048)),
             labels=labels,
-            dedicated=number > 0 and bool(labels) and dice.random() < 0.4,
+            dedicated=number > 0 and bool(labels) and rng.random() < 0.4,
         )
 
     def host_is_unwell(self, host: str | None, now: Micros) -> bool:
@@ -79,59 +79,59 @@ class Rules:
 
     def asked(self, past: bool) -> dict[str, Any]:
         """Return fields of a job. `past`: the job is due already, so it cannot have a start deadline."""
-        dice = self._dice
+        rng = self._rng
         fields: dict[str, Any] = {}
         if self._wants("order"):
-            fields |= {"ordering_key": dice.choice(self.orders), "on_failure": dice.choice(("block", "continue"))}
+            fields |= {"ordering_key": rng.choice(self.orders), "on_failure": rng.choice(("block", "continue"))}
         if self._wants("limits"):
-            if dice.random() < 0.6:
-                key, limit = dice.choice(sorted(self.limits.items()))
-                fields["concurrency"] = Concurrency(key=key, limit=limit + (dice.random() < 0.1))
-            if dice.random() < 0.6:
-                fields["rate_limit"] = self.rates[dice.choice(sorted(self.rates))]
+            if rng.random() < 0.6:
+                key, limit = rng.choice(sorted(self.limits.items()))
+                fields["concurrency"] = Concurrency(key=key, limit=limit + (rng.random() < 0.1))
+            if rng.random() < 0.6:
+                fields["rate_limit"] = self.rates[rng.choice(sorted(self.rates))]
         if self._wants("fitting"):
-            fields |= self._needs(dice.choice(self.offers))
+            fields |= self._needs(rng.choice(self.offers))
         if self._wants("deadlines"):
-            if dice.random() < 0.7 and not past:
-                fields["start_deadline"] = dice.choice(("500ms", "2s", "10s"))
-            if dice.random() < 0.5:
-                fields["jitter"] = dice.choice(("300ms", "3s"))
+            if rng.random() < 0.7 and not past:
+                fields["start_deadline"] = rng.choice(("500ms", "2s", "10s"))
+            if rng.random() < 0.5:
+                fields["jitter"] = rng.choice(("300ms", "3s"))
         return fields
 
     def bounds(self, uid: int, when: Schedule, now: Micros) -> dict[str, Any]:
         """Return when a repeating schedule begins and ends. It fires at least once, however late it is accepted."""
-        dice = Random(f"{self._seed} {uid}")
+        rng = Random(f"{self._seed} {uid}")
         fields: dict[str, Any] = {}
-        if dice.random() > 0.15:
+        if rng.random() > 0.15:
             return fields
-        start = dice.choice((None, now + dice.randrange(-20 * S, 20 * S)))
+        start = rng.choice((None, now + rng.randrange(-20 * S, 20 * S)))
         if start is not None:
             fields["start_at"] = instant.render(start)
-        if dice.random() < 0.5:
-            fields["max_runs"] = dice.choice((1, 2, 5, 20))
+        if rng.random() < 0.5:
+            fields["max_runs"] = rng.choice((1, 2, 5, 20))
         elif isinstance(when, Interval):
-            fields["end_at"] = instant.render(max(start or 0, now) + dice.randrange(60 * S, 90 * S))
+            fields["end_at"] = instant.render(max(start or 0, now) + rng.randrange(60 * S, 90 * S))
         return fields
 
     def task(self) -> Task:
         if self._wants("hosts"):
-            return Http(url=f"http://{self._dice.choice(sorted(self.unwell))}/")
-        return Shell(command="simulated") if self._dice.random() < 0.8 else Python(function="simulated")
+            return Http(url=f"http://{self._rng.choice(sorted(self.unwell))}/")
+        return Shell(command="simulated") if self._rng.random() < 0.8 else Python(function="simulated")
 
     def _wants(self, what: str) -> bool:
         share = {"mixed": 0.12, what: 0.75}.get(self._theme, 0.02)
-        return self._dice.random() < share
+        return self._rng.random() < share
 
     def _needs(self, offer: Offer) -> dict[str, Any]:
         """Return requirements that at least one worker satisfies, so that no run waits forever."""
-        dice = self._dice
-        labels = [label for label in offer.labels if dice.random() < 0.5]
+        rng = self._rng
+        labels = [label for label in offer.labels if rng.random() < 0.5]
         if offer.dedicated and not labels:
             labels = [offer.labels[0]]
         most_cpu, most_memory = offer.cpu or 6.0, offer.memory_mb or 4096
         return {
             "runs_on": labels,
-            "resources": dice.choice(
+            "resources": rng.choice(
                 (
                     None,
                     Resources(cpu=most_cpu),

@@ -119,12 +119,12 @@ def _start_by(checker: Checker) -> None:
     """Jitter is applied, and a run that was skipped for its start deadline was too late and never started."""
     for case in checker.cases:
         spec = case.record.spec
-        most = 0 if spec.jitter is None else millis(spec.jitter)
+        limit = 0 if spec.jitter is None else millis(spec.jitter)
         for run in case.runs.values():
             due = run.fire_time if run.due_at is None else run.due_at
             # The retry of a backfilled run has the fire time of that run, and is due when it was requested.
             at = run.created_at if run.origin is Origin.RETRY and run.due_at is not None else run.fire_time
-            if run.fires == 1 and not at <= due <= at + (most if run.origin in DUE else 0):
+            if run.fires == 1 and not at <= due <= at + (limit if run.origin in DUE else 0):
                 raise Violation("I3", f"{case}: run {run.id} is due at {due}, its jitter is {spec.jitter}")
             starts = case.by_run.get(run.id, [])
             if any(witness.start < due for witness in starts):

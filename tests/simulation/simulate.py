@@ -93,8 +93,8 @@ def _small_claims(world: World) -> AbstractContextManager[object]:
     """In some worlds, let one claim assign so few runs that the next claim is often made before the workers
     poll again.
     """
-    most = random.Random(f"claims {world.seed}").choice((1, 2, 5, claiming.MAX_CLAIMS, claiming.MAX_CLAIMS))
-    return mock.patch.object(claiming, "MAX_CLAIMS", most)
+    limit = random.Random(f"claims {world.seed}").choice((1, 2, 5, claiming.MAX_CLAIMS, claiming.MAX_CLAIMS))
+    return mock.patch.object(claiming, "MAX_CLAIMS", limit)
 
 
 @contextmanager

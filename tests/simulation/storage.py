@@ -83,7 +83,7 @@ class Connection:
     def __init__(self, world: World, node: Node) -> None:
         self._world = world
         self._node = node
-        self._lag: Micros = world.dice.choice((0, 0, world.dice.randrange(2 * MS), world.dice.randrange(30 * MS)))
+        self._lag: Micros = world.rng.choice((0, 0, world.rng.randrange(2 * MS), world.rng.randrange(30 * MS)))
         self._hear: Callable[[str], None] | None = None
         self.cut_until: Micros = 0
 
@@ -119,24 +119,24 @@ class Connection:
 
     async def _call(self, name: str, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         world = self._world
-        weather, dice, damage = world.weather, world.dice, world.damage
+        weather, rng, damage = world.weather, world.rng, world.damage
         answer: asyncio.Future[Any] = world.loop.create_future()
-        there = int(weather.store_delay * (0.2 + dice.random()))
-        back = int(weather.store_delay * dice.random())
+        there = int(weather.store_delay * (0.2 + rng.random()))
+        back = int(weather.store_delay * rng.random())
         before = after = False
-        if weather.slow_store and dice.random() < weather.slow_store:
+        if weather.slow_store and rng.random() < weather.slow_store:
             damage.count("slow store call")
-            there += int(dice.random() ** 3 * 3 * S)
-            back += int(dice.random() ** 3 * 3 * S)
+            there += int(rng.random() ** 3 * 3 * S)
+            back += int(rng.random() ** 3 * 3 * S)
         if world.loop.now < self.cut_until:
             damage.count("store call while cut off")
-            before = dice.random() < 0.7
+            before = rng.random() < 0.7
             after = not before
-            there += dice.randrange(S)
-        elif weather.store_fails_before and dice.random() < weather.store_fails_before:
+            there += rng.randrange(S)
+        elif weather.store_fails_before and rng.random() < weather.store_fails_before:
             damage.count("store call fails before")
             before = True
-        elif weather.store_fails_after and dice.random() < weather.store_fails_after:
+        elif weather.store_fails_after and rng.random() < weather.store_fails_after:
             damage.count("store call fails after")
             after = True
         world.after(there, self._effect, name, args, named, answer, back, before, after)
@@ -156,7 +156,7 @@ class Connection:
         if before:
             world.after(back, _fail, answer, Unavailable("the store did not answer"))
             return
-        if not self._node.alive and world.dice.random() < 0.5:
+        if not self._node.alive and world.rng.random() < 0.5:
             return  # the server died before the request left the machine
         world.acting = self._node
         try:

@@ -28,15 +28,15 @@ class Weather:
     slow_hint: float = 0.0
 
     @staticmethod
-    def forecast(dice: Random, severity: float) -> Weather:
+    def forecast(rng: Random, severity: float) -> Weather:
         """Return the rates of a seed. Each seed has its own mixture: some faults often, some not at all."""
 
-        def share(most: float) -> float:
-            return severity * most * dice.random() ** 2 if dice.random() < 0.6 else 0.0
+        def share(limit: float) -> float:
+            return severity * limit * rng.random() ** 2 if rng.random() < 0.6 else 0.0
 
         return Weather(
-            message_delay=dice.choice((200, MS, 5 * MS, 40 * MS)),
-            store_delay=dice.choice((50, 300, MS, 10 * MS)),
+            message_delay=rng.choice((200, MS, 5 * MS, 40 * MS)),
+            store_delay=rng.choice((50, 300, MS, 10 * MS)),
             slow_message=share(0.10),
             lost_request=share(0.15),
             lost_answer=share(0.15),

@@ -58,42 +58,42 @@ class Asked:
 # --- what users do ------------------------------------------------------------------------------------------------
 
 
-def specification(dice: Random, uid: int) -> JobSpec:
+def specification(rng: Random, uid: int) -> JobSpec:
     tasks: list[WorkflowTask] = []
-    for place in range(dice.randrange(3, 12)):
-        needs = sorted(dice.sample(range(place), min(place, dice.choice((0, 1, 1, 2, 3)))))
+    for place in range(rng.randrange(3, 12)):
+        needs = sorted(rng.sample(range(place), min(place, rng.choice((0, 1, 1, 2, 3)))))
         behave = {
-            "length": dice.choice((1_000, 20_000, 200_000, S)),
-            "fails": dice.choice((0, 0, 0, 0.3, 1)),
+            "length": rng.choice((1_000, 20_000, 200_000, S)),
+            "fails": rng.choice((0, 0, 0, 0.3, 1)),
             "poison": 0,
-            "stubborn": dice.random() < 0.1,
+            "stubborn": rng.random() < 0.1,
             "talks": False,
         }
         parameters: dict[str, Any] = {"uid": uid, "rev": 0, "behave": behave}
         if needs and not isinstance(tasks[needs[0]].for_each, list):
             parameters["got"] = {"$result": f"t{needs[0]}", "path": "/token", "default": None}
-        more: dict[str, Any] = {"for_each": list(range(dice.choice((0, 1, 3))))} if dice.random() < 0.2 else {}
+        more: dict[str, Any] = {"for_each": list(range(rng.choice((0, 1, 3))))} if rng.random() < 0.2 else {}
         tasks.append(
             WorkflowTask(
                 name=f"t{place}",
                 task=Shell(command="true"),
                 needs=[f"t{need}" for need in needs],
-                run_if=dice.choice(("all_succeeded", "all_succeeded", "always", "any_failed")) if needs else "always",
+                run_if=rng.choice(("all_succeeded", "all_succeeded", "always", "any_failed")) if needs else "always",
                 parameters=parameters,
-                retry=Retry(max_retries=dice.choice((0, 1, 2)), backoff="fixed", base=dice.choice((0, 1)), cap="5s"),
+                retry=Retry(max_retries=rng.choice((0, 1, 2)), backoff="fixed", base=rng.choice((0, 1)), cap="5s"),
                 **more,
             )
         )
-    overlap = dice.choice((Overlap.ALLOW, Overlap.QUEUE, Overlap.SKIP, Overlap.CANCEL_PREVIOUS))
+    overlap = rng.choice((Overlap.ALLOW, Overlap.QUEUE, Overlap.SKIP, Overlap.CANCEL_PREVIOUS))
     return JobSpec(name=f"flow-{uid}", task=Workflow(tasks), parameters={"uid": uid}, overlap=overlap)
 
 
 async def story(world: World, number: int) -> None:
     """One user with one workflow, which is run again, cancelled and retried."""
-    dice = Random(f"{world.seed} {THEME} {number}")
-    asked = Asked(FIRST_UID + number, specification(dice, FIRST_UID + number))
+    rng = Random(f"{world.seed} {THEME} {number}")
+    asked = Asked(FIRST_UID + number, specification(rng, FIRST_UID + number))
     world.flows.append(asked)
-    await world.sleep(int(dice.random() ** 2 * max(0, world.calm_at - world.now)))
+    await world.sleep(int(rng.random() ** 2 * max(0, world.calm_at - world.now)))
     new = NewJob(TENANT, asked.spec)
 
     async def submit(server: Any) -> Any:
@@ -103,26 +103,26 @@ async def story(world: World, number: int) -> None:
         return created
 
     await _ask(world, asked, "submit", submit)
-    while world.now < world.calm_at and dice.random() < 0.9:
-        await world.sleep(int(dice.random() ** 2 * 10 * S))
+    while world.now < world.calm_at and rng.random() < 0.9:
+        await world.sleep(int(rng.random() ** 2 * 10 * S))
         job_id = _job_id(world, asked)
         if world.now >= world.calm_at or job_id is None:
             return
         runs = [run for run in _runs(world, job_id) if run.origin is not Origin.TASK]
-        kind = dice.choice(("run_now", "cancel_run", "cancel_task", "retry_run", "retry_run"))
-        if dice.random() < 0.05:
+        kind = rng.choice(("run_now", "cancel_run", "cancel_task", "retry_run", "retry_run"))
+        if rng.random() < 0.05:
             await _about_job(world, asked, "cancel", cancel_job, job_id)
         elif kind == "run_now":
             await _about_job(world, asked, kind, run_now, job_id)
         elif kind == "retry_run":
             unlucky = [run for run in runs if run.status in (Status.FAILED, Status.CANCELLED) and not run.retried_as]
             if unlucky:
-                await _about(world, asked, kind, retry_run, dice.choice(unlucky).id)
+                await _about(world, asked, kind, retry_run, rng.choice(unlucky).id)
         else:
             live = [run for run in _runs(world, job_id) if not run.is_terminal]
             mine = [run for run in live if (run.origin is Origin.TASK) is (kind == "cancel_task")]
-            if mine and dice.random() < 0.5:
-                await _about(world, asked, kind, cancel_run, dice.choice(mine).id)
+            if mine and rng.random() < 0.5:
+                await _about(world, asked, kind, cancel_run, rng.choice(mine).id)
 
 
 async def _about_job(world: World, asked: Asked, kind: str, action: Action, job_id: str) -> None:
@@ -137,7 +137,7 @@ async def _ask(world: World, asked: Asked, kind: str, handler: Handler, run_id: 
     request = Request(kind, asked.uid, world.now, run_id=run_id)
     asked.requests.append(request)
     try:
-        request.answer = await world.network.call("client", world.dice.choice(world.servers), handler, 12 * S, request)
+        request.answer = await world.network.call("client", world.rng.choice(world.servers), handler, 12 * S, request)
         request.outcome = "ok"
     except Unavailable:
         request.outcome = "unknown"

@@ -92,7 +92,7 @@ class ServerHouse:
         self.server: Server | None = None
         self.submit: Submit | None = None
         self.connection: Connection | None = None
-        self.skew: Micros = world.dice.randrange(-3600 * S, 3600 * S)
+        self.skew: Micros = world.rng.randrange(-3600 * S, 3600 * S)
         self.down_until: Micros = 0
         self._lives = 0
 
@@ -101,13 +101,13 @@ class ServerHouse:
             return
         world = self.world
         self._lives += 1
-        self.node = node = Node(world.loop, f"{self.name}.{self._lives}", world.dice.randrange(10**12))
+        self.node = node = Node(world.loop, f"{self.name}.{self._lives}", world.rng.randrange(10**12))
         world.trace("start", node.name)
         self.connection = connection = Connection(world, node)
         world.homes[node.name] = self
 
         def boot() -> None:
-            self.server = server = Server(connection, node.clock, world.dice, keep_for=world.keep_for)  # type: ignore[arg-type]
+            self.server = server = Server(connection, node.clock, world.rng, keep_for=world.keep_for)  # type: ignore[arg-type]
             idle = {name for name, (theme, _) in OF_THEMES.items() if theme != world.theme}
             server.loops = tuple(loop for loop in server.loops if loop.name not in idle)
             self.submit = Submit(server.context, render)
@@ -151,7 +151,7 @@ class WorkerHouse:
         self.offer = offer
         self.node: Node | None = None
         self.worker: Worker | None = None
-        self.skew: Micros = world.dice.randrange(-3600 * S, 3600 * S)
+        self.skew: Micros = world.rng.randrange(-3600 * S, 3600 * S)
         self.down_until: Micros = 0
         self._lives = 0
 
@@ -160,7 +160,7 @@ class WorkerHouse:
             return
         world = self.world
         self._lives += 1
-        self.node = node = Node(world.loop, f"{self.name}.{self._lives}", world.dice.randrange(10**12))
+        self.node = node = Node(world.loop, f"{self.name}.{self._lives}", world.rng.randrange(10**12))
         world.trace("start", node.name)
         guard = SimulatedGuard(world, node)
         world.homes[node.name] = self
@@ -178,7 +178,7 @@ class WorkerHouse:
                     memory_mb=self.offer.memory_mb,
                     dedicated=self.offer.dedicated,
                 ),
-                dice=world.dice,
+                rng=world.rng,
                 guard=guard,
             )
             await worker.start()
@@ -218,9 +218,9 @@ class WorkerHouse:
 class World:
     def __init__(self, seed: int, theme: str | None = None) -> None:
         self.seed = seed
-        self.dice = dice = Random(seed)
+        self.rng = rng = Random(seed)
         # The interface of asyncio loops has many more methods; no simulated code calls those.
-        self.loop = VirtualLoop(dice, step=dice.choice((1, 5, 20)), coarse=dice.random() < 0.5)  # type: ignore[abstract]
+        self.loop = VirtualLoop(rng, step=rng.choice((1, 5, 20)), coarse=rng.random() < 0.5)  # type: ignore[abstract]
         self.context = Context()
         self.homes: dict[str, ServerHouse | WorkerHouse] = {}
         self.acting: Node | None = None
@@ -236,35 +236,35 @@ class World:
         self.traced: list[tuple[Any, ...]] = []
         self.over = False
         self.last_progress: Micros = self.now
-        self.bounded = dice.random() < 0.8
-        severity = dice.choice((0.0, 0.3, 1.0, 1.0, 2.0))
-        drawn = dice.choice(("mixed", "mixed", "mixed", "zombies", "edits", "deploys", *THEMES))
+        self.bounded = rng.random() < 0.8
+        severity = rng.choice((0.0, 0.3, 1.0, 1.0, 2.0))
+        drawn = rng.choice(("mixed", "mixed", "mixed", "zombies", "edits", "deploys", *THEMES))
         self.theme = drawn if theme is None else theme
         """`zombies`: long jobs, and workers that are away for longer than a lease. `edits`: jobs that fire every second
         and are changed all the time. `deploys`: jobs with delivery at most once, and workers that are stopped and
         started all the time. The others: most jobs use one of the rules for what runs share.
         """
-        self.storm = Weather.forecast(dice, severity)
+        self.storm = Weather.forecast(rng, severity)
         if self.theme == "zombies":
             self.storm.repeated_request, self.storm.slow_message = 0.3, 0.1
         if self.theme == pruning.THEME:
             self.storm.slow_store = 0.15  # the holder of the maintenance lease often loses it during a call
         self.weather = self.storm
-        self.wandering = dice.choice((0.0, 0.0, 0.05, 0.5))
+        self.wandering = rng.choice((0.0, 0.0, 0.05, 0.5))
         """How often a worker sends a message to another server than its usual one."""
-        self.hangs_up = dice.random() < 0.5
+        self.hangs_up = rng.random() < 0.5
         """True if servers notice that a worker gave up a call."""
-        length = dice.choice((50, 80)) if self.theme == "zombies" else dice.choice((8, 15, 25, 45))
+        length = rng.choice((50, 80)) if self.theme == "zombies" else rng.choice((8, 15, 25, 45))
         self.is_calm = False
         self.calm_at: Micros = self.now + length * S
         self.dark_until: Micros = 0
         """The end of an outage: until then no further fault is caused."""
         self.healthy_from: Micros | None = None
         shared = "mixed" if self.theme in (clocks.THEME, drains.THEME, pruning.THEME, workflows.THEME) else self.theme
-        self.rules = Rules(seed, dice, shared, self.now, self.calm_at)
+        self.rules = Rules(seed, rng, shared, self.now, self.calm_at)
         if self.theme == preemption.THEME:
             self.rules.offers = preemption.few_slots(self.rules.offers)
-        self.credit: Micros = dice.choice((S // 5, S, 60 * S))
+        self.credit: Micros = rng.choice((S // 5, S, 60 * S))
         """How much waiting time a level of priority is worth."""
         self.store = SqliteStore(
             ":memory:", wall=self._wall, monotonic=self._monotonic, inline=True, credit=self.credit
@@ -274,7 +274,7 @@ class World:
         self.auditor = Auditor(self)
         self.network = Network(self)
         self.forgers = Forgers(self)
-        self.servers = [ServerHouse(self, f"s{n}") for n in range(dice.choice((1, 1, 2, 2, 3)))]
+        self.servers = [ServerHouse(self, f"s{n}") for n in range(rng.choice((1, 1, 2, 2, 3)))]
         self.workers = [WorkerHouse(self, f"w{n}", offer) for n, offer in enumerate(self.rules.offers)]
         self.clients = Clients(self)
         self.flows: list[workflows.Asked] = []
@@ -332,13 +332,13 @@ class World:
         for house in self.servers:
             if house.node is None or house.node is node or not house.node.alive or house.connection is None:
                 continue
-            if self.dice.random() < self.weather.lost_hint:
+            if self.rng.random() < self.weather.lost_hint:
                 self.damage.count("lost hint")
                 continue
             delay = self.weather.message_delay
-            if self.dice.random() < self.weather.slow_hint:
+            if self.rng.random() < self.weather.slow_hint:
                 self.damage.count("slow hint")
-                delay += self.dice.randrange(2 * S)
+                delay += self.rng.randrange(2 * S)
             self.after(delay, house.connection.hear, topic)
 
     def submit_of(self, server: Server) -> Submit:
@@ -390,7 +390,7 @@ class World:
         house = self.homes[node.name]
         if node.alive and house.node is node:
             self.trace("poisoned", node.name)
-            house.kill(self.dice.randrange(S, 4 * S), "poison")
+            house.kill(self.rng.randrange(S, 4 * S), "poison")
 
     @property
     def houses(self) -> list[ServerHouse | WorkerHouse]:
@@ -404,7 +404,7 @@ class World:
         """Switch everything off for a while."""
         self.damage.count("outage")
         for house in self.houses:
-            away = length + self.dice.randrange(S)
+            away = length + self.rng.randrange(S)
             house.down_until = max(house.down_until, self.now + away)
             self.after(away + 1, house.start)
             house.kill(away, "outage of a node")
@@ -444,7 +444,7 @@ class World:
     async def _course(self) -> None:
         stories = [
             self._spawn(self.clients.story(self.calm_at), "story")
-            for _ in range(self.dice.choice((2, 4) if self.theme == "edits" else (2, 4, 7, 11)))
+            for _ in range(self.rng.choice((2, 4) if self.theme == "edits" else (2, 4, 7, 11)))
         ]
         if self.theme == workflows.THEME:
             stories += [self._spawn(workflows.story(self, each), "workflow") for each in range(workflows.STORIES)]
@@ -491,7 +491,7 @@ class World:
         until = self.now + HEALTHY
         for _ in range(3):
             self._spawn(self.clients.submit(self.clients.new_record(self.now)), "probe")
-            await self.sleep(self.dice.randrange(2 * S))
+            await self.sleep(self.rng.randrange(2 * S))
         await self.clients.submit_and_cancel()
         await self.sleep(max(0, until - self.now))
 
@@ -546,7 +546,7 @@ class World:
     async def _deal_with_dead(self) -> None:
         """Retry half of the runs that block their ordering keys."""
         for key, run_id in sorted(self.blocked_keys().items()):
-            if self.dice.random() < 0.5:
+            if self.rng.random() < 0.5:
                 self.trace("retries", key, run_id)
                 await self.clients.retry(run_id)
 

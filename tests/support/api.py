@@ -15,7 +15,7 @@ from timeball.api.app import create_app
 from timeball.api.asgi import Application
 from timeball.operation.storage.large_values import LargeValueStore, ValuePlace
 from timeball.operation.storage.search_archive import Archive
-from timeball.ports.clock import Dice
+from timeball.ports.clock import Rng
 from timeball.ports.object_store import Objects
 from timeball.ports.store.registry import Key
 from timeball.ports.store.store import Store
@@ -63,7 +63,7 @@ async def serving(
     store: Store,
     archive: Archive | None = None,
     objects: Objects | None = None,
-    dice: Dice | None = None,
+    rng: Rng | None = None,
     **options: Any,
 ) -> AsyncIterator[Api]:
     """Start the API over a store, which is opened and closed here. Large values go to `objects`, if given. `options`
@@ -74,7 +74,7 @@ async def serving(
     large_value_store = (
         None if objects is None else LargeValueStore(ValuePlace(objects, store, await store.number(1), clock))
     )
-    server = Server(store, clock, dice or system.dice(), archive=archive, large_value_store=large_value_store)
+    server = Server(store, clock, rng or system.rng(), archive=archive, large_value_store=large_value_store)
     await add_keys(store)
     server.start()
 

@@ -15,9 +15,9 @@ class CuttingProxy:
     time.
     """
 
-    def __init__(self, port: int, *, least: int, most: int) -> None:
+    def __init__(self, port: int, *, least: int, limit: int) -> None:
         self._port = port
-        self._sizes = itertools.cycle(range(least, most, 97))
+        self._sizes = itertools.cycle(range(least, limit, 97))
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._threads: list[threading.Thread] = []
         self._sockets: list[socket.socket] = []

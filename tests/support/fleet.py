@@ -61,10 +61,10 @@ class Fleet:
 @asynccontextmanager
 async def working(folder: Path, executor: Executor) -> AsyncIterator[Fleet]:
     store = AttentiveStore(folder / "timeball.db", wall=system.wall, monotonic=system.monotonic)
-    clock, dice = system.SystemClock(), system.dice()
-    server = Server(store, clock, dice)
+    clock, rng = system.SystemClock(), system.rng()
+    server = Server(store, clock, rng)
     fleet = Fleet(store, server)
-    worker = Worker(server.gateway, {executor.kind: executor}, clock, RegisterWorker(name="w", slots=10), dice=dice)
+    worker = Worker(server.gateway, {executor.kind: executor}, clock, RegisterWorker(name="w", slots=10), rng=rng)
     await store.open()
     try:
         server.start()

@@ -158,7 +158,7 @@ async def serving(*, limits: dict[str, Any] | None = None, **settings: Any) -> A
     for route in house.routes():
         by_path.setdefault(route.path, []).append(route)
     authenticator: Any = authenticate
-    context = SimpleNamespace(dice=Random(1))
+    context = SimpleNamespace(rng=Random(1))
     services = cast(Services, SimpleNamespace(stopping=lambda: house.server.should_exit, context=context))
     endpoints = {path: Endpoint(routes, services, authenticator) for path, routes in by_path.items()}
     paths = Paths(endpoints, Endpoint([], services, authenticator))

@@ -547,7 +547,7 @@ def events(state: State) -> list[Ask]:
     """A client that resumes after as many events as there may be, or that gets a reset because they are too many."""
     hub, context = state.api.server.context.events, state.api.server.context
     now = context.clock.monotonic()
-    watcher = hub.subscribe("default", EventFilter(), "k_1", "", now, context.dice)
+    watcher = hub.subscribe("default", EventFilter(), "k_1", "", now, context.rng)
     (feed,) = hub._feeds.values()
     begin = feed._id(feed._number)
     for number in range(MAX_RING_EVENTS // 100):

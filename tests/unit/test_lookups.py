@@ -24,7 +24,7 @@ from timeball.executors.lazy_executor import LazyExecutor
 from timeball.lookups import CACHE_SECONDS, Lookups
 from timeball.ports.executor import OutOfResources, TryLater
 from timeball.ports.worker_protocol import RegisterWorker
-from timeball.system import SystemClock, dice
+from timeball.system import SystemClock, rng
 from timeball.worker.transport.connection import Wire
 from timeball.worker.worker import Worker
 
@@ -229,7 +229,7 @@ async def test_behind_a_redirect_a_name_that_cannot_be_looked_up_is_a_failure(ht
 async def test_a_worker_that_hands_back_one_name_goes_on_with_others(names: Names) -> None:
     names.errors["away.example"] = socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
     server, http = FakeDispatch(), HttpExecutor()
-    worker = Worker(server, {"http": http}, SystemClock(), RegisterWorker(name="w", slots=4), dice=dice())
+    worker = Worker(server, {"http": http}, SystemClock(), RegisterWorker(name="w", slots=4), rng=rng())
     await worker.start()
     try:
         server.give(assignment(1, Http(url="http://away.example/")))

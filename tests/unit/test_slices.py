@@ -10,14 +10,14 @@ import pytest
 
 from timeball.domain.instant import Micros
 from timeball.slices import (
-    CROWDED_SLICE_LENGTH,
     SHORT_LOCK_SECONDS,
+    SHORT_SLICE_LENGTH,
     SLICE_LENGTH,
     Slice,
     TurnQueue,
     beside,
     first_found,
-    give_way,
+    wait_for_slice,
 )
 from timeball.system import SystemClock
 
@@ -28,7 +28,7 @@ async def turns_of(tasks: int, slices: int) -> list[list[int]]:
 
     async def work(number: int) -> None:
         for _ in range(slices):
-            await give_way()
+            await wait_for_slice()
             turns[-1].append(number)
 
     async def tick() -> None:
@@ -77,7 +77,7 @@ class SteppedClock(SystemClock):
         return self._time
 
 
-@pytest.mark.parametrize(("tasks", "length"), [(1, SLICE_LENGTH), (2, SLICE_LENGTH), (20, CROWDED_SLICE_LENGTH)])
+@pytest.mark.parametrize(("tasks", "length"), [(1, SLICE_LENGTH), (2, SLICE_LENGTH), (20, SHORT_SLICE_LENGTH)])
 async def test_slices_are_short_while_many_tasks_have_long_work(tasks: int, length: Micros) -> None:
     readings: list[int] = []
 
@@ -102,18 +102,18 @@ async def test_a_computation_gives_way_until_it_finds_something() -> None:
 async def test_work_that_cannot_be_cut_shares_one_thread() -> None:
     """The event loop competes with one thread for the interpreter, however many requests have such work."""
     active: list[int] = []
-    most: list[int] = []
+    limit: list[int] = []
 
     def work(number: int) -> tuple[int, int]:
         active.append(number)
-        most.append(len(active))
+        limit.append(len(active))
         active.remove(number)
         return number, threading.get_ident()
 
     answers = await asyncio.gather(*(beside(work, number) for number in range(20)))
     assert [number for number, _ in answers] == list(range(20))
     assert len({thread for _, thread in answers}) == 1
-    assert max(most) == 1
+    assert max(limit) == 1
     assert threading.get_ident() not in {thread for _, thread in answers}
 
 

@@ -32,7 +32,7 @@ def test_keys_of_a_client_leave_nothing_behind(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.usefixtures("impatient_threads")
 def test_threads_share_the_dice_and_get_different_numbers() -> None:
     def numbers(_: int) -> list[int]:
-        return [system.dice().getrandbits(64) for _ in range(20 * system.RESERVE_WORDS)]
+        return [system.rng().getrandbits(64) for _ in range(20 * system.RESERVE_WORDS)]
 
     with ThreadPoolExecutor(8) as threads:
         found = [number for some in threads.map(numbers, range(8)) for number in some]

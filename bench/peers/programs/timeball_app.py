@@ -61,5 +61,5 @@ if __name__ == "__main__":
             fill(int(jobs))
         case ["work"]:
             os.environ["PYTHONPATH"] = str(Path(__file__).parent)
-            crew = ["--slots", str(SLOTS), "--tasks", "timeball_app"]
-            os.execv(sys.executable, [*TIMEBALL, "up", *WHERE, "--port", "0", *crew])
+            workers = ["--slots", str(SLOTS), "--tasks", "timeball_app"]
+            os.execv(sys.executable, [*TIMEBALL, "up", *WHERE, "--port", "0", *workers])

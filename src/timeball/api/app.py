@@ -362,7 +362,7 @@ class Endpoint:
         if problems.is_expected(error):
             found = problems.problem(error)
         else:
-            found = problems.unexpected(error, self._services.context.dice, request.method, request.path)
+            found = problems.unexpected(error, self._services.context.rng, request.method, request.path)
         return Answer(msgspec.json.encode(found), found.status, problems.CONTENT_TYPE, problems.headers(error))
 
 

@@ -16,7 +16,7 @@ from timeball.ports.clock import Clock
 from timeball.ports.store.registry import Key, KeyStore, Role
 
 MAX_KEY_LENGTH: Final = 4_096
-_NOBODY: Final[tuple[Micros, Key | None]] = (0, None)
+_UNKNOWN: Final[tuple[Micros, Key | None]] = (0, None)
 """Stands for a key that is not in the cache of known keys: an entry that has expired, so that the key is looked up."""
 
 GRANTS: Final[dict[Role, frozenset[Permission]]] = {
@@ -38,7 +38,7 @@ class Authenticator:
         if authorization is None:
             raise Unauthorized("this route needs an API key; send it as 'Authorization: Bearer KEY'")
         digest = _digest(authorization)
-        believed_until, key = self._known.get(digest) or _NOBODY
+        believed_until, key = self._known.get(digest) or _UNKNOWN
         if self._clock.monotonic() >= believed_until:
             key = await self._find(digest)
         if key is None:

@@ -235,10 +235,10 @@ class _Array(_Lines):
         self._skip()
         return item
 
-    def _element(self, most: int) -> bytes | None:
-        """Return the element that begins here, or None if it has more than `most` bytes."""
-        window = self._raw[self._at : self._at + most]
-        is_cut = self._at + most < len(self._raw)
+    def _element(self, limit: int) -> bytes | None:
+        """Return the element that begins here, or None if it has more than `limit` bytes."""
+        window = self._raw[self._at : self._at + limit]
+        is_cut = self._at + limit < len(self._raw)
         text = window.decode("utf-8", "ignore")
         try:
             _, end = _scanner.raw_decode(text)

@@ -55,7 +55,7 @@ class EventStreams:
         are yielded: they follow the head of the answer, and the others are written to the connection directly."""
         clock = self._context.clock
         hub = self._context.events
-        listener = hub.subscribe(key.tenant, where, key.id, last_id, clock.monotonic(), self._context.dice)
+        listener = hub.subscribe(key.tenant, where, key.id, last_id, clock.monotonic(), self._context.rng)
         same = self._streams.setdefault(credential, _Checked(clock.monotonic()))
         same.listeners.add(listener)
         if self._checking is None:

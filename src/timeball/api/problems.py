@@ -11,7 +11,7 @@ from timeball.api.headers import RepeatedHeader
 from timeball.domain import errors
 from timeball.domain.errors import TimeballError
 from timeball.jobspec.errors import Malformed, UnsupportedEncoding
-from timeball.ports.clock import Dice
+from timeball.ports.clock import Rng
 from timeball.ports.worker_protocol import SessionLost
 
 log = structlog.get_logger("timeball.api")
@@ -115,9 +115,9 @@ def is_expected(error: Exception) -> bool:
     return any(kind in STATUSES for kind in type(error).__mro__)
 
 
-def unexpected(error: Exception, dice: Dice, method: str, path: str) -> Problem:
+def unexpected(error: Exception, rng: Rng, method: str, path: str) -> Problem:
     """Log an unexpected error, and return a problem document with the id of the log entry."""
-    incident = f"{dice.getrandbits(64):016x}"
+    incident = f"{rng.getrandbits(64):016x}"
     log.error("request failed", incident=incident, method=method, path=path, exc_info=error)
     status, title = UNEXPECTED
     return Problem(

@@ -119,7 +119,7 @@ def run_statuses(text: str) -> frozenset[Status]:
     return frozenset().union(*(_run_statuses(word, "/query") for word in _words(text)))
 
 
-class LetterGroupsQuery(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
+class DeadLetterGroupsQuery(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
     job_id: Text = ""
     user_id: Text = ""
     start_time: Annotated[Time, Meta(description="Earliest fire time (RFC 3339 or milliseconds since 1970).")] = ""
@@ -130,11 +130,11 @@ class LetterGroupsQuery(Struct, frozen=True, rename="camel", forbid_unknown_fiel
     limit: Limit = 100
 
 
-class LettersQuery(LetterGroupsQuery, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
+class DeadLettersQuery(DeadLetterGroupsQuery, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
     cursor: Cursor = ""
 
 
-class RunsQuery(LettersQuery, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
+class RunsQuery(DeadLettersQuery, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
     status: Annotated[Text, Meta(description="One or several, separated by commas; synonyms are accepted.")] = ""
     origin: Annotated[Text, Meta(description="One or several, separated by commas.")] = ""
 
@@ -204,7 +204,7 @@ def read_query(query_string: bytes, kind: type[Q]) -> Q:
         raise Invalid(found.detail, f"/query{found.pointer}") from None
 
 
-def run_filter(given: LetterGroupsQuery | DeadLetterFilter, tenant: str, under: str = "/query") -> RunFilter:
+def run_filter(given: DeadLetterGroupsQuery | DeadLetterFilter, tenant: str, under: str = "/query") -> RunFilter:
     """Return the run filter for query parameters, or for the filter of a body at `under`."""
     status = _words(getattr(given, "status", ""))
     origin = _words(getattr(given, "origin", ""))

@@ -278,15 +278,15 @@ def _preemption(each: Preemption) -> PreemptionView:
     )
 
 
-_FATES: Final = {
+_STATUS_TEXTS: Final = {
     Status.BLOCKED: "it waits until an earlier run has ended",
     Status.SKIPPED: "an earlier run of this job is live, and its overlap policy is skip",
 }
 
 
-def fate(status: Status) -> str:
+def status_text(status: Status) -> str:
     """Return a sentence about what happens to a run that was just requested."""
-    return _FATES.get(status, "it starts as soon as a slot is free")
+    return _STATUS_TEXTS.get(status, "it starts as soon as a slot is free")
 
 
 def _earlier_attempt(attempt: Attempt) -> AttemptView:

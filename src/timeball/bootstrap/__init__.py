@@ -57,30 +57,30 @@ def run_worker(config: WorkerConfig) -> int:
 def run_migrate(config: MigrateConfig, report: Report) -> TransferResult:
     """Copy everything in the SQLite store to PostgreSQL."""
     make_new_files_private()
-    return asyncio.run(_mover(config).move(report))
+    return asyncio.run(_transfer(config).move(report))
 
 
 def rehearse_migrate(config: MigrateConfig) -> TransferResult:
     """Return what a migration would copy, without copying it."""
-    return asyncio.run(_mover(config).rehearse())
+    return asyncio.run(_transfer(config).rehearse())
 
 
 def take_back(config: MigrateConfig) -> None:
     """Make an SQLite store usable again after it was migrated."""
     make_new_files_private()
-    _mover(config).take_back()
+    _transfer(config).take_back()
 
 
-def _mover(config: MigrateConfig) -> StoreTransfer:
+def _transfer(config: MigrateConfig) -> StoreTransfer:
     hide_secrets()
     from timeball.stores.transfer.transfer import StoreTransfer
 
     return StoreTransfer(
-        config.source, config.target or "", system.wall, system.monotonic, system.dice(), _carrier(config)
+        config.source, config.target or "", system.wall, system.monotonic, system.rng(), _copy_objects(config)
     )
 
 
-def _carrier(config: MigrateConfig) -> CopyObjects:
+def _copy_objects(config: MigrateConfig) -> CopyObjects:
     from timeball.object_stores.bucket import Unopened
     from timeball.operation.storage.copy_objects import CopyObjects
 
@@ -141,7 +141,7 @@ async def _worker(config: WorkerConfig) -> int:
     descriptors = raise_limit()
     config = replace(config, slots=descriptors.slots(config.slots, serving=False))
     async with contextlib.AsyncExitStack() as stack:
-        home = system.dice().randrange(len(config.servers))
+        home = system.rng().randrange(len(config.servers))
         dispatch = await stack.enter_async_context(
             HttpWorkerProtocol(config.servers, config.token, home=home, ca=config.ca)
         )

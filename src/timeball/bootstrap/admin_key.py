@@ -59,7 +59,7 @@ async def allow(store: Store, key: str, config: ServerConfig) -> None:
 async def _allow(store: Store, digest: str, source: BootstrapSource, last: str | None) -> bool:
     now = store.now()
     key = Key(
-        id=ids.make("k", now, system.dice()),
+        id=ids.make("k", now, system.rng()),
         tenant=DEFAULT_TENANT,
         name=ADMIN_NAME,
         role="admin",

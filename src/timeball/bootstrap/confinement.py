@@ -8,7 +8,7 @@ from pathlib import Path
 
 import structlog
 
-from timeball.config import CrewConfig, InvalidSetting
+from timeball.config import InvalidSetting, WorkerRoleConfig
 from timeball.executors.sandbox import landlock
 from timeball.executors.sandbox.confinement import Confinement
 from timeball.executors.sandbox.job_domain import is_within
@@ -17,7 +17,7 @@ from timeball.job_user import JobUser
 _log = structlog.get_logger()
 
 
-def confine(config: CrewConfig) -> Confinement:
+def confine(config: WorkerRoleConfig) -> Confinement:
     """Return the confinement that the settings ask for, as far as the kernel supports it."""
     confinement = Confinement(
         landlock=config.job_landlock and landlock.abi() > 0,
@@ -46,7 +46,7 @@ def confine(config: CrewConfig) -> Confinement:
     return confinement
 
 
-def _check_temporary_folder(config: CrewConfig) -> None:
+def _check_temporary_folder(config: WorkerRoleConfig) -> None:
     """Refuse a temporary folder that jobs must not read, because each job works in a folder there."""
     temporary = Path(tempfile.gettempdir()).resolve()
     for path in config.protected:
@@ -57,7 +57,7 @@ def _check_temporary_folder(config: CrewConfig) -> None:
             )
 
 
-def _what_jobs_can_read(config: CrewConfig) -> str:
+def _what_jobs_can_read(config: WorkerRoleConfig) -> str:
     """Return a warning about what jobs can read without a Landlock domain, as the worker's own user."""
     why = "this kernel has no Landlock (ABI 2 or later)" if config.job_landlock else "job_landlock is off"
     if os.geteuid() == 0:
@@ -83,7 +83,7 @@ def _what_jobs_can_become() -> str:
     )
 
 
-def _open_scripts(config: CrewConfig, user: JobUser) -> None:
+def _open_scripts(config: WorkerRoleConfig, user: JobUser) -> None:
     """Give the user of jobs read access to the scripts folder, if it is inside Timeball's own folders. The folders
     above it stay closed.
     """

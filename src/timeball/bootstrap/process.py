@@ -16,9 +16,9 @@ class StopSignals:
         self.second = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._heard)
+            loop.add_signal_handler(number, self._on_signal)
 
-    def _heard(self) -> None:
+    def _on_signal(self) -> None:
         (self.second if self.first.is_set() else self.first).set()
 
 

@@ -34,7 +34,7 @@ from timeball.server.server import Server
 
 LAST_ANSWERS: Final = 5
 """Maximum number of seconds that a stopping server waits for answers in progress."""
-FAREWELL: Final = 1.0
+CLOSE_TIMEOUT: Final = 1.0
 """Seconds for which a stopping server still listens and reports that it is not ready, so that load balancers stop
 sending requests.
 """
@@ -66,13 +66,13 @@ async def start_server(
     key, is_new = admin_key.find(config)
     await admin_key.allow(store, key, config)
     large_value_store = await _large_value_store(config, store)
-    archive, archivist = await _archive(config, store, large_value_store, stack)
+    archive, archiver = await _archive(config, store, large_value_store, stack)
     server = Server(
         store,
         system.SystemClock(),
-        system.dice(),
+        system.rng(),
         keep_for=config.retention,
-        archivist=archivist,
+        archiver=archiver,
         archive=archive,
         large_value_store=large_value_store,
     )
@@ -163,7 +163,7 @@ async def _large_value_store(config: ServerConfig, store: Store) -> LargeValueSt
         return LargeValueStore()
     from timeball.object_stores.bucket import Unopened
 
-    number = await store.number(system.dice().getrandbits(62))
+    number = await store.number(system.rng().getrandbits(62))
     return LargeValueStore(ValuePlace(Unopened(config.objects), store, number, system.SystemClock()))
 
 
@@ -177,9 +177,9 @@ async def _archive(
     from timeball.object_stores.bucket import open_objects
 
     objects = open_objects(config.archive)
-    archivist = DayArchiver(store, objects, system.SystemClock(), large_value_store)
-    stack.push_async_callback(archivist.close)
-    return Archive(objects), archivist
+    archiver = DayArchiver(store, objects, system.SystemClock(), large_value_store)
+    stack.push_async_callback(archiver.close)
+    return Archive(objects), archiver
 
 
 @contextlib.contextmanager
@@ -211,11 +211,11 @@ async def _stop_http(
     stopping.set()
     server.context.run_events.wake_all()
     server.context.events.close()
-    impatient = asyncio.create_task(stop.second.wait())
-    await asyncio.wait([serving, impatient], timeout=FAREWELL, return_when=asyncio.FIRST_COMPLETED)
+    forced = asyncio.create_task(stop.second.wait())
+    await asyncio.wait([serving, forced], timeout=CLOSE_TIMEOUT, return_when=asyncio.FIRST_COMPLETED)
     http.should_exit = True
-    await asyncio.wait([serving, impatient], return_when=asyncio.FIRST_COMPLETED)
-    impatient.cancel()
+    await asyncio.wait([serving, forced], return_when=asyncio.FIRST_COMPLETED)
+    forced.cancel()
     if not serving.done():
         http.force_exit = True
         await asyncio.wait([serving], timeout=1)

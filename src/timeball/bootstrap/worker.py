@@ -18,7 +18,7 @@ from timeball.bootstrap.confinement import confine
 from timeball.bootstrap.descriptors import Descriptors
 from timeball.bootstrap.heartbeat_thread import Connect, Standby
 from timeball.bootstrap.process import StopSignals
-from timeball.config import CrewConfig
+from timeball.config import WorkerRoleConfig
 from timeball.domain.instant import SECOND
 from timeball.executors.guard.guard import ProcessGuard
 from timeball.executors.lazy_executor import Closable, LazyExecutor
@@ -36,7 +36,7 @@ _log = structlog.get_logger()
 
 
 async def start_worker(
-    config: CrewConfig,
+    config: WorkerRoleConfig,
     dispatch: WorkerProtocol,
     stack: contextlib.AsyncExitStack,
     stop: StopSignals,
@@ -60,7 +60,7 @@ async def start_worker(
     stack.callback(python.close)
     functions = tasks.REGISTRY.names
     if len(functions) > MAX_FUNCTIONS:
-        _log.warning("the worker has more functions than it can list; the others run as well", most=MAX_FUNCTIONS)
+        _log.warning("the worker has more functions than it can list; the others run as well", limit=MAX_FUNCTIONS)
     hello = RegisterWorker(
         name=config.name,
         slots=config.slots,
@@ -76,7 +76,7 @@ async def start_worker(
     by_kind = {executor.kind: executor for executor in registered if _takes(config, executor.kind)}
     outlived = partial(_leave_threads, python) if alone else None
     clock = system.SystemClock()
-    worker = Worker(dispatch, by_kind, clock, hello, dice=system.dice(), guard=guard, outlived=outlived)
+    worker = Worker(dispatch, by_kind, clock, hello, rng=system.rng(), guard=guard, on_outlived=outlived)
     await worker.start()
     stack.callback(Standby(worker, beats).close)
     stack.push_async_callback(_drain, worker, config.drain_seconds, stop)
@@ -97,7 +97,7 @@ def executors(
     )
 
 
-def _takes(config: CrewConfig, kind: str) -> bool:
+def _takes(config: WorkerRoleConfig, kind: str) -> bool:
     return config.kinds is None or kind in config.kinds
 
 
@@ -127,9 +127,9 @@ def _leave_threads(python: PythonExecutor, attempts: Sequence[ExecutorAttempt]) 
 async def _drain(worker: Worker, seconds: float, stop: StopSignals) -> None:
     """Drain the worker. A second signal stops it at once."""
     draining = asyncio.create_task(worker.drain(int(seconds * SECOND)))
-    impatient = asyncio.create_task(stop.second.wait())
-    await asyncio.wait([draining, impatient], return_when=asyncio.FIRST_COMPLETED)
-    impatient.cancel()
+    forced = asyncio.create_task(stop.second.wait())
+    await asyncio.wait([draining, forced], return_when=asyncio.FIRST_COMPLETED)
+    forced.cancel()
     if not draining.done():
         draining.cancel()
         await asyncio.wait([draining])

@@ -80,8 +80,8 @@ Break = Callable[[Planned], Awaitable[None]]
 async def run(settings: Settings, observer: Observer) -> Outcome:
     async with _staged(settings, observer) as (fleet, client, suffer):
         function = NOOP if fleet is None else witness.FUNCTION
-        dice = system.seeded_dice(settings.seed)
-        load = Load(client, function, fires=settings.fires, seconds=settings.seconds, dice=dice, patience=QUIET_TIMEOUT)
+        rng = system.seeded_rng(settings.seed)
+        load = Load(client, function, fires=settings.fires, seconds=settings.seconds, rng=rng, timeout=QUIET_TIMEOUT)
         observer.stage(f"submitting jobs for {settings.fires} fires a second")
         await load.begin()
         planned = plan(

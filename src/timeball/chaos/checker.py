@@ -23,11 +23,11 @@ BREACHES: Final[tuple[Breach, ...]] = ("lost", "stuck", "early", "double", "doub
 LEASE: Final = 15 * SECOND
 NOTICEABLE: Final = 250 * MILLISECOND
 """A start that is this late, or later, was delayed by something."""
-AFTERMATH: Final = 5 * SECOND
+FAULT_EFFECT_TIME: Final = 5 * SECOND
 """Microseconds after the end of a fault for which it may still be the reason of a late start."""
 NO_FAULT: Final = "no fault"
 
-_CARRIES: Final[frozenset[Part]] = frozenset({"server", "database", "fleet"})
+_DELAYS_LATER_FIRES: Final[frozenset[Part]] = frozenset({"server", "database", "fleet"})
 """Parts whose faults delay fires that have not started yet."""
 
 
@@ -224,15 +224,15 @@ class _Faults:
         during = list(self._during(since, until))
         return next(
             (fault for fault in during if fault.target == worker),
-            next((fault for fault in during if fault.part in _CARRIES and fault.kind != "kill"), None),
+            next((fault for fault in during if fault.part in _DELAYS_LATER_FIRES and fault.kind != "kill"), None),
         )
 
     def delaying(self, due: Micros, started: Micros) -> Fault | None:
         """Return the last fault before a start that may have delayed it. Faults of servers and of the database come
         before those of workers. None: there was no fault.
         """
-        during = list(self._during(due - AFTERMATH, started))
-        carrying = [fault for fault in during if fault.part in _CARRIES]
+        during = list(self._during(due - FAULT_EFFECT_TIME, started))
+        carrying = [fault for fault in during if fault.part in _DELAYS_LATER_FIRES]
         return next(reversed(carrying or during), None)
 
     def _during(self, since: Micros, until: Micros) -> Iterator[Fault]:

@@ -23,14 +23,14 @@ PAGE: Final = 1_000
 AT_ONCE: Final = 8
 
 
-async def quiet(client: AsyncClient, since: Micros, until: Micros, tag: str, patience: float) -> float | None:
-    """Wait until no run is alive. Return how many seconds that took; None: runs are still alive after `patience`
+async def quiet(client: AsyncClient, since: Micros, until: Micros, tag: str, timeout: float) -> float | None:
+    """Wait until no run is alive. Return how many seconds that took; None: runs are still alive after `timeout`
     seconds.
     """
     loop = asyncio.get_running_loop()
     began = loop.time()
     request = run_requests.runs(status=LIVE, since=to_datetime(since), until=to_datetime(until), tag=tag, limit=1)
-    while loop.time() - began < patience:
+    while loop.time() - began < timeout:
         try:
             if not (await client.ask(request)).items:
                 return loop.time() - began

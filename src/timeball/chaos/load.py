@@ -13,7 +13,7 @@ from timeball.client.models.job import JobOptions
 from timeball.domain.errors import TimeballError, Unavailable
 from timeball.domain.ids import made_at
 from timeball.domain.instant import MILLISECOND, SECOND, Micros, of, to_datetime
-from timeball.ports.clock import Dice
+from timeball.ports.clock import Rng
 from timeball.tasks import NOOP
 
 NAME: Final = "timeball-chaos"
@@ -35,9 +35,9 @@ class Load:
     """
 
     def __init__(
-        self, client: AsyncClient, function: str, *, fires: int, seconds: float, dice: Dice, patience: float
+        self, client: AsyncClient, function: str, *, fires: int, seconds: float, rng: Rng, timeout: float
     ) -> None:
-        self.tag = f"{NAME}-{system.dice().getrandbits(48):012x}"
+        self.tag = f"{NAME}-{system.rng().getrandbits(48):012x}"
         self.promises: list[Promise] = []
         self.unanswered = 0
         """Number of jobs whose submission was never answered: they may be accepted or not."""
@@ -49,8 +49,8 @@ class Load:
         self._repeating = max(1, round(fires * SHARE))
         self._once = max(0, fires - self._repeating)
         self._seconds = seconds
-        self._dice = dice
-        self._patience = patience
+        self._rng = rng
+        self._timeout = timeout
         self._ahead: Micros = 0
         """Microseconds that the store's clock is ahead of the clock of this machine."""
 
@@ -89,19 +89,19 @@ class Load:
         jobs: list[JobOptions] = []
         fires: list[tuple[Micros, ...] | None] = []
         for _ in range(count):
-            if self._dice.random() < 0.25:
+            if self._rng.random() < 0.25:
                 jobs.append(self._options())
                 fires.append(None)
             else:
-                at = self._now() + int(self._dice.random() * AHEAD) // MILLISECOND * MILLISECOND
+                at = self._now() + int(self._rng.random() * AHEAD) // MILLISECOND * MILLISECOND
                 jobs.append({**self._options(), "at": to_datetime(at)})
                 fires.append((at,))
         await self._submit(jobs, fires)
 
     async def _submit(self, jobs: Sequence[JobOptions], fires: Sequence[tuple[Micros, ...] | None]) -> None:
-        key = f"{self._dice.getrandbits(128):032x}"
+        key = f"{self._rng.getrandbits(128):032x}"
         named: list[JobOptions] = [{"name": NAME, **job} for job in jobs]
-        patient_until = system.monotonic() + int((self._seconds + self._patience) * SECOND)
+        patient_until = system.monotonic() + int((self._seconds + self._timeout) * SECOND)
         while system.monotonic() < patient_until:
             try:
                 created = await self._client.batch(named, f"{self.tag}-{key}")
@@ -131,7 +131,7 @@ class Load:
 
     def _length(self) -> float:
         """Return the duration of a run in seconds. Most are short; some are long enough to be interrupted."""
-        return round(self._dice.random() ** 20 * 4, 3)
+        return round(self._rng.random() ** 20 * 4, 3)
 
     def _now(self) -> Micros:
         return system.wall() + self._ahead

@@ -10,7 +10,7 @@ from typing import Final, assert_never
 from msgspec import Struct
 
 from timeball.chaos.history import Kind, Part
-from timeball.system import seeded_dice
+from timeball.system import seeded_rng
 
 RESTING: Final = 2.0
 """Seconds after a fault for which its target still counts as broken, because it has to start again."""
@@ -45,17 +45,17 @@ def plan(
     """Return one fault every `every` seconds. If there are two or more servers, one of them is always without a fault;
     the same holds for workers.
     """
-    dice = seeded_dice(seed)
+    rng = seeded_rng(seed)
     faults: list[Planned] = []
     busy: dict[str, float] = {}
     at = every
     while kinds and at < seconds:
-        kind = kinds[int(dice.random() * len(kinds))]
-        lasts, weight = _length(kind, dice.random(), dice.random())
+        kind = kinds[int(rng.random() * len(kinds))]
+        lasts, weight = _length(kind, rng.random(), rng.random())
         lasts = min(lasts, seconds - at)
         broken = {target for target, until in busy.items() if until > at}
         targets = _targets(kind, servers, workers, broken)
-        choice = dice.random()  # drawn even without a target, so that the later faults do not depend on the targets
+        choice = rng.random()  # drawn even without a target, so that the later faults do not depend on the targets
         if targets:
             part, target = targets[int(choice * len(targets))]
             faults.append(Planned(at, kind, part, target, lasts, weight))

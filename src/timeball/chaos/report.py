@@ -49,13 +49,13 @@ def verdict(judgement: Judgement) -> str:
 
 
 def examples(judgement: Judgement) -> list[str]:
-    told: list[str] = []
+    lines: list[str] = []
     for breach in BREACHES:
         found = [violation.text for violation in judgement.violations if violation.breach == breach]
-        told += [f"{breach}: {text}" for text in found[:EXAMPLES]]
+        lines += [f"{breach}: {text}" for text in found[:EXAMPLES]]
         if len(found) > EXAMPLES:
-            told.append(f"{breach}: and {len(found) - EXAMPLES:,} more")
-    return told
+            lines.append(f"{breach}: and {len(found) - EXAMPLES:,} more")
+    return lines
 
 
 def recoveries(outcome: Outcome) -> list[tuple[str, int, int, str, str, str]]:

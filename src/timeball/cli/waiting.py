@@ -44,15 +44,15 @@ def look_until(look: Callable[[], T | None], every: float = 0.2) -> T:
     from timeball.client.retrying import Retrying
     from timeball.domain.errors import Unavailable
 
-    patience = Retrying()
+    retrying = Retrying()
     while True:
         try:
             if (seen := look()) is not None:
                 return seen
-            patience.relax()
+            retrying.relax()
             pause = every
         except Unavailable as error:
-            pause = patience.pause(error)
+            pause = retrying.pause(error)
         time.sleep(pause)
 
 

@@ -26,7 +26,7 @@ class EventTail:
         self._last_id = request.headers.get("Last-Event-ID", "")
         self._incomplete = b""
         self._fields: dict[str, str] = {}
-        self._patience = Retrying()
+        self._retrying = Retrying()
 
     def stream(self) -> ApiRequest[StreamEvent]:
         """Continue where the last stream ended."""
@@ -38,7 +38,7 @@ class EventTail:
 
     def received(self, data: bytes) -> Iterator[StreamEvent]:
         """Yield the events that this completes."""
-        self._patience.relax()
+        self._retrying.relax()
         *lines, self._incomplete = (self._incomplete + data).split(b"\n")
         for line in lines:
             if line:
@@ -58,4 +58,4 @@ class EventTail:
 
     def broke(self, error: Unavailable) -> None:
         """Raises the error, if there was never a connection or if this lasts too long."""
-        self.pause = self._patience.pause(error)
+        self.pause = self._retrying.pause(error)

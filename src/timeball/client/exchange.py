@@ -19,7 +19,7 @@ RETRIES: Final = 3
 FIRST_PAUSE: Final = 0.1
 MAX_PAUSE: Final = 5.0
 """Seconds. If a server asks for a longer wait, the client raises the error instead of waiting."""
-_learning: Final = threading.Lock()
+_decoder_lock: Final = threading.Lock()
 _decoders: Final[dict[Any, msgspec.json.Decoder[Any]]] = {}
 
 
@@ -69,10 +69,10 @@ class Destination:
                 f"cannot reach Timeball at {' or '.join(self._servers)} ({error}); start it with"
                 " `timeball up`, or set its address with --url or TIMEBALL_URL"
             )
-        fate = "" if request.repeatable else "; the request may have taken effect: check before you repeat it"
+        hint = "" if request.repeatable else "; the request may have taken effect: check before you repeat it"
         if server.startswith("http://") and "without response" in str(error):
-            fate += f"; if the server uses TLS, its address is {server.replace('http', 'https', 1)}"
-        return Unavailable(f"the connection to {server} broke during {request.method} {request.path} ({error}){fate}")
+            hint += f"; if the server uses TLS, its address is {server.replace('http', 'https', 1)}"
+        return Unavailable(f"the connection to {server} broke during {request.method} {request.path} ({error}){hint}")
 
 
 class Sending(Generic[T]):
@@ -89,10 +89,10 @@ class Sending(Generic[T]):
     def failed(self, error: Unreachable | AnswerInterrupted) -> float:
         """Return the seconds to wait before the request is sent again. Raise `Unavailable` if it must not be sent
         again."""
-        told = self._destination.failed(self._request, self.server, error)
+        failure = self._destination.failed(self._request, self.server, error)
         sent = isinstance(error, AnswerInterrupted)
         if self._attempt >= self._retries or (sent and not self._request.repeatable):
-            raise told from None
+            raise failure from None
         return self._again(backoff(self._attempt))
 
     def answered(self, incoming: Incoming) -> float | None:
@@ -143,7 +143,7 @@ def _decoder(answer: Any) -> msgspec.json.Decoder[Any]:
     threads did so at once."""
     found = _decoders.get(answer)
     if found is None:
-        with _learning:
+        with _decoder_lock:
             found = _decoders.setdefault(answer, msgspec.json.Decoder(answer))
     return found
 

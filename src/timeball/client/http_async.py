@@ -74,7 +74,7 @@ class AiohttpTransport:
         url = URL(server.rstrip("/") + outgoing.target, encoded=True)
         body = None if outgoing.body is None else BytesIO(outgoing.body)
         limits = aiohttp.ClientTimeout(total=None, sock_connect=timeout, sock_read=timeout)
-        with _told_apart():
+        with _distinguished_errors():
             # Let the event loop notice idle connections that the server has closed, so that none of them is used.
             await asyncio.sleep(0)
             await asyncio.sleep(0)
@@ -102,7 +102,7 @@ class AiohttpTransport:
 
 
 @contextmanager
-def _told_apart() -> Iterator[None]:
+def _distinguished_errors() -> Iterator[None]:
     """Convert errors: `Unreachable` if the request cannot have taken effect, `AnswerInterrupted` if it may have."""
     try:
         yield

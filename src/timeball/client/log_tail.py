@@ -23,10 +23,10 @@ PLACES: Final = 1_000_000
 class LogTail:
     """The position of a follower in the output of a run.
 
-    The client works in rounds. It requests `run` and calls `saw` with the answer. If there is a `doubt`, it requests
-    that and calls `found`. Then it reads `stream`, decodes the data into chunks, and calls `ended` at the end of the
-    stream. It calls `broke` with an error of any step; the next round continues after the last complete chunk. A stream
-    that began after the end of the run contains all of the output, so the end of such a stream ends the rounds.
+    The client works in rounds. It requests `run` and calls `received` with the answer. If there is a `doubt`, it
+    requests that and calls `found`. Then it reads `stream`, decodes the data into chunks, and calls `ended` at the end
+    of the stream. It calls `broke` with an error of any step; the next round continues after the last complete chunk. A
+    stream that began after the end of the run contains all of the output, so the end of such a stream ends the rounds.
     """
 
     def __init__(self, run_id: str, attempt: int | None) -> None:
@@ -42,11 +42,11 @@ class LogTail:
         self._after: int | None = None
         self._incomplete = b""
         self._silent = True
-        self._patience = Retrying()
+        self._retrying = Retrying()
 
-    def saw(self, run: Run) -> None:
+    def received(self, run: Run) -> None:
         """Store whether the run has ended, at the start of a round."""
-        self._patience.reached = True
+        self._retrying.reached = True
         self._run_ended = run.done
 
     @property
@@ -73,14 +73,14 @@ class LogTail:
         cursor = None if self._after is None else str(self._after)
         return requests.follow(self._run_id, attempt=self._attempt, cursor=cursor)
 
-    def heard(self, data: bytes) -> Iterator[LogChunk]:
+    def received_chunk(self, data: bytes) -> Iterator[LogChunk]:
         """Yield the chunks that this data completes. Empty data also proves that the server answers."""
-        self._patience.hope()
+        self._retrying.restart_limit()
         *records, self._incomplete = (self._incomplete + data).split(b"\n")
         for record in records:
             self._last = exchange.read(self._records, record)
             self._silent = False
-            self._patience.relax()
+            self._retrying.relax()
             yield self._last
 
     def ended(self) -> None:
@@ -91,12 +91,12 @@ class LogTail:
     def broke(self, error: NotFound | Unavailable) -> None:
         """Handle an error of a round. Raise it if no server has answered yet, or none for 60 seconds."""
         if isinstance(error, NotFound):
-            if not self._patience.reached:
+            if not self._retrying.reached:
                 raise error
             # An edit or a pause deletes runs that have not started.
             self.over, self.pause = True, 0.0
             return
-        self.pause = self._patience.pause(error)
+        self.pause = self._retrying.pause(error)
 
 
 class Lines:
@@ -110,7 +110,7 @@ class Lines:
         """Yield the lines that this chunk completes."""
         same_try = chunk.attempt == self._place // PLACES and _place(chunk) > self._place
         if not same_try or chunk.stream == "system":  # incomplete lines stay incomplete
-            yield from self.rest()
+            yield from self.remaining()
         self._place = _place(chunk)
         first, *others = chunk.text.split("\n")
         line = LogLine(attempt=chunk.attempt, stream=chunk.stream, at=chunk.at, text=first)
@@ -122,7 +122,7 @@ class Lines:
         if line.text:
             self._begun[chunk.stream] = line
 
-    def rest(self) -> list[LogLine]:
+    def remaining(self) -> list[LogLine]:
         """Return the incomplete lines that will not be completed."""
         begun = list(self._begun.values())
         self._begun.clear()

@@ -24,7 +24,7 @@ class Retrying:
         self._failures = 0
         self._failing_since: Micros | None = None
 
-    def hope(self) -> None:
+    def restart_limit(self) -> None:
         """Restart the time limit, because a server has sent something."""
         self._failing_since = None
 
@@ -32,7 +32,7 @@ class Retrying:
         """Restart the time limit and the backoff, because a server has sent the expected answer."""
         self.reached = True
         self._failures = 0
-        self.hope()
+        self.restart_limit()
 
     def pause(self, error: Unavailable) -> float:
         """Return the seconds until the next request. Raise the error if no server has answered yet, or if none has

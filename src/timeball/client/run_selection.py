@@ -9,7 +9,7 @@ from typing import Any, Final, TypedDict
 from timeball.client.job_document import moment
 
 
-class LettersWhere(TypedDict, total=False):
+class DeadLetterWhere(TypedDict, total=False):
     """Filters for dead letters. A dead letter must match all of them."""
 
     job_id: str | None
@@ -24,7 +24,7 @@ class LettersWhere(TypedDict, total=False):
     """Fire time before this instant."""
 
 
-class Letters(LettersWhere, total=False):
+class DeadLetterChoice(DeadLetterWhere, total=False):
     """Filters that select dead letters for an action."""
 
     created_before: datetime | str | None
@@ -33,7 +33,7 @@ class Letters(LettersWhere, total=False):
     """Select all of them. No other filter may be given."""
 
 
-class RunSelection(Letters, total=False):
+class RunSelection(DeadLetterChoice, total=False):
     """Filters that select runs for an action."""
 
     status: str | Sequence[str] | None
@@ -55,6 +55,6 @@ _MOMENTS: Final = {"since": "startTime", "until": "endTime", "created_before": "
 def narrowed(where: Mapping[str, Any]) -> dict[str, Any]:
     """Return the given filters with their names in the API."""
     given = {name: value for name, value in where.items() if value is not None}
-    said = {field: given[name] for name, field in _WORDS.items() if name in given}
-    said |= {field: moment(given[name]) for name, field in _MOMENTS.items() if name in given}
-    return {**said, "all": True} if given.get("everything") else said
+    fields = {field: given[name] for name, field in _WORDS.items() if name in given}
+    fields |= {field: moment(given[name]) for name, field in _MOMENTS.items() if name in given}
+    return {**fields, "all": True} if given.get("everything") else fields

@@ -25,12 +25,12 @@ class RunWait:
         self._every = every
         self._pause = min(FIRST_PAUSE, every)
         self._seen: Run | None = None
-        self._patience = Retrying()
+        self._retrying = Retrying()
 
-    def saw(self, run: Run) -> float:
+    def received(self, run: Run) -> float:
         """Return the seconds until the next request. Raise `TimeoutError` if the timeout has passed."""
         self._seen = run
-        self._patience.relax()
+        self._retrying.relax()
         if self._left <= 0:
             raise TimeoutError(f"run {run.run_id} is still {run.status} after {self._timeout:g} s")
         pause = min(self._pause, self._left)
@@ -40,7 +40,7 @@ class RunWait:
     def broke(self, error: Unavailable) -> float:
         """Return the seconds until the next request after a failed one. Raise the error if no server has answered yet,
         or if none has answered for 60 seconds. Raise `TimeoutError` if the timeout has passed."""
-        pause = self._patience.pause(error)
+        pause = self._retrying.pause(error)
         if self._left <= 0 and self._seen is not None:
             last = f"run {self._seen.run_id}, which was {self._seen.status} in the last answer"
             raise TimeoutError(f"no server has answered about {last}, after {self._timeout:g} s: {error}") from error

@@ -20,11 +20,11 @@ from timeball.config.roles import (
     SETTINGS,
     TABLE,
     ClientConfig,
-    CrewConfig,
     MigrateConfig,
     ServerConfig,
     UpConfig,
     WorkerConfig,
+    WorkerRoleConfig,
 )
 from timeball.config.setting import InvalidSetting, Role, Setting
 
@@ -33,7 +33,6 @@ __all__ = [
     "SETTINGS",
     "TABLE",
     "ClientConfig",
-    "CrewConfig",
     "InvalidSetting",
     "MigrateConfig",
     "Role",
@@ -41,6 +40,7 @@ __all__ = [
     "Setting",
     "UpConfig",
     "WorkerConfig",
+    "WorkerRoleConfig",
     "client",
     "migrate",
     "remember",

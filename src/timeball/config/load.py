@@ -12,11 +12,11 @@ from timeball.config.readers import SQLITE
 from timeball.config.roles import (
     TABLE,
     ClientConfig,
-    CrewConfig,
     MigrateConfig,
     ServerConfig,
     UpConfig,
     WorkerConfig,
+    WorkerRoleConfig,
 )
 from timeball.config.setting import InvalidSetting
 from timeball.config.sources import Flags, Given
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 C = TypeVar("C", bound="DataclassInstance")
 S = TypeVar("S", bound=ServerConfig)
-W = TypeVar("W", bound=CrewConfig)
+W = TypeVar("W", bound=WorkerRoleConfig)
 
 _NAMES = {row.field: row.name for row in TABLE.values()}
 
@@ -46,12 +46,12 @@ def worker(flags: Flags, environ: Mapping[str, str] | None = None) -> WorkerConf
             "a worker needs a key: create one with `timeball keys create --role worker`,"
             " write it into a file, and name that with --token-file or TIMEBALL_TOKEN_FILE"
         )
-    return _check_crew(_fill(WorkerConfig, given, given.used("url")), given)
+    return _check_worker_role(_fill(WorkerConfig, given, given.used("url")), given)
 
 
 def up(flags: Flags, environ: Mapping[str, str] | None = None) -> UpConfig:
     given = _given(flags, environ)
-    return _check_crew(_check_server(_fill(UpConfig, given)), given)
+    return _check_worker_role(_check_server(_fill(UpConfig, given)), given)
 
 
 def migrate(flags: Flags, environ: Mapping[str, str] | None = None) -> MigrateConfig:
@@ -90,7 +90,7 @@ def _fill(config: type[C], given: Given, servers: Sequence[str] = ()) -> C:
     """
     names = [found.name for found in fields(config)]
     values = {name: given.used(_NAMES[name]) for name in names if name in _NAMES}
-    if issubclass(config, CrewConfig):
+    if issubclass(config, WorkerRoleConfig):
         values["protected"] = places.protected(given, servers)
     return config(**values)
 
@@ -105,7 +105,7 @@ def _check_server(config: S) -> S:
     return config
 
 
-def _check_crew(config: W, given: Given) -> W:
+def _check_worker_role(config: W, given: Given) -> W:
     if config.dedicated and not config.labels:
         raise InvalidSetting(
             "a dedicated worker accepts only runs that ask for one of its labels, and it has none:"

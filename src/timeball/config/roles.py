@@ -37,7 +37,7 @@ class ServerConfig(Listening, Storing, Serving, Logging):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CrewConfig(Executing):
+class WorkerRoleConfig(Executing):
     """The settings of a process that executes runs: `timeball worker` and `timeball up`."""
 
     protected: tuple[Path, ...]
@@ -45,12 +45,12 @@ class CrewConfig(Executing):
 
 
 @dataclass(frozen=True, kw_only=True)
-class WorkerConfig(Connecting, CrewConfig, Logging):
+class WorkerConfig(Connecting, WorkerRoleConfig, Logging):
     token: str = field(repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
-class UpConfig(CrewConfig, ServerConfig):
+class UpConfig(WorkerRoleConfig, ServerConfig):
     """A server and a worker in one process."""
 
 

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from timeball.domain.run.lifecycle import Outcome
 from timeball.executors.shortage import beginning
-from timeball.executors.threads import aside
+from timeball.executors.threads import in_own_thread
 from timeball.ports.executor import Executor, ExecutorAttempt
 
 
@@ -42,5 +42,5 @@ class LazyExecutor:
 
     async def _first_made(self) -> Closable:
         with beginning():
-            made = await aside(self._make)
+            made = await in_own_thread(self._make)
         return self._executor or made

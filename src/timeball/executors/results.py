@@ -39,7 +39,7 @@ def clean(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
-def said(thing: object) -> str:
+def text_of(thing: object) -> str:
     """Return an object as text of bounded length; empty if its class cannot be converted to text."""
     try:
         return clean(str(thing)[:MAX_WORDS])
@@ -49,7 +49,7 @@ def said(thing: object) -> str:
 
 def words(error: BaseException) -> str:
     """Return the message of an exception, or its name if the message is empty."""
-    return said(error) or clean(type(error).__name__)
+    return text_of(error) or clean(type(error).__name__)
 
 
 def is_too_deep(encoded: bytes) -> bool:

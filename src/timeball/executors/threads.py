@@ -16,7 +16,7 @@ T = TypeVar("T")
 _Work = tuple[Callable[[], Any], asyncio.AbstractEventLoop, "asyncio.Future[Any]"]
 
 
-async def aside(call: Callable[[], T]) -> T:
+async def in_own_thread(call: Callable[[], T]) -> T:
     """Run a call of the worker itself in a thread of its own. The threads of the event loop are shared with the jobs,
     which may occupy all of them. A cancellation does not end the call.
     """

@@ -24,7 +24,7 @@ from timeball.ports.clock import Clock
 from timeball.slices import Steps, at_once, in_slices
 
 MAX_KEY_LENGTH: Final = 255
-MAX_TOLD: Final = 20
+MAX_PROBLEMS: Final = 20
 """Maximum number of problems of one workflow that are reported together."""
 
 _typed = msgspec.json.Decoder(JobSpec).decode
@@ -207,7 +207,7 @@ def checking_graph(spec: JobSpec, origins: Origins) -> Steps[None]:
     """Raise `Invalid` if the tasks of a workflow do not fit together, although each of them is valid."""
     if type(spec.task) is Workflow and (found := (yield from validation.checking(spec.task.tasks))):
         problems = tuple(
-            WrongValue(point_back(f"/task/tasks{each.pointer}", origins), each.detail) for each in found[:MAX_TOLD]
+            WrongValue(point_back(f"/task/tasks{each.pointer}", origins), each.detail) for each in found[:MAX_PROBLEMS]
         )
         raise Invalid(problems[0].detail, problems=problems)
 

@@ -217,10 +217,10 @@ def _take_payload(canonical: Document, origins: Origins) -> None:
 
 
 def _take_retries(canonical: Document, origins: Origins) -> None:
-    most = canonical.pop("maxRetries", None)
+    limit = canonical.pop("maxRetries", None)
     retry = canonical.get("retry", {})
-    if most is not None and isinstance(retry, dict) and "maxRetries" not in retry:
-        canonical["retry"] = {**retry, "maxRetries": most}
+    if limit is not None and isinstance(retry, dict) and "maxRetries" not in retry:
+        canonical["retry"] = {**retry, "maxRetries": limit}
         origins["/retry/maxRetries"] = "/maxRetries"
 
 

@@ -43,7 +43,7 @@ def apply(plan: ManifestPlan, server: RemoteServer) -> Iterator[Done]:
         try:
             yield Done(step, _do(step, plan, server))
         except _ITS_OWN as error:
-            yield Done(step, error=_told(error))
+            yield Done(step, error=_readable(error))
 
 
 def _do(step: ApplyStep, plan: ManifestPlan, server: RemoteServer) -> KnownJob | None:
@@ -105,7 +105,7 @@ def _wanted(step: ApplyStep, plan: ManifestPlan) -> JobSpec:
     return spec
 
 
-def _told(error: TimeballError) -> TimeballError:
+def _readable(error: TimeballError) -> TimeballError:
     if isinstance(error, IdempotencyMismatch):
         return Conflict("another request created it with other fields at the same time; plan again")
     if isinstance(error, PreconditionFailed):

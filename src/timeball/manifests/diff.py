@@ -115,8 +115,8 @@ def patch(old: JobSpec, new: JobSpec) -> dict[str, Any]:
 
 def shown(spec: JobSpec) -> dict[str, Any]:
     """Return the fields of a job as the API shows them, with defaults for those that are not set."""
-    told = spec_view.spec_document(spec)
-    return {name: told[name] for name in FIELDS if told.get(name) is not None}
+    shown = spec_view.spec_document(spec)
+    return {name: shown[name] for name in FIELDS if shown.get(name) is not None}
 
 
 def _changes(name: str, old: Any, new: Any) -> Iterator[Change]:

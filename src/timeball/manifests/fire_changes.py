@@ -45,20 +45,22 @@ class FireChanges:
         if self.nothing:
             return f"no fire {self._until} is moved, added or dropped"
         if self.added and self.dropped and len(self.added) + len(self.dropped) > _FEW:
-            return self._another_rhythm()
+            return self._different_interval()
         parts = []
         if self.moved:
             parts.append(self._moves())
         if self.added:
-            parts.append(self._told(self.added, "is added", "are added"))
-        parts.append(self._told(self.dropped, "is dropped", "are dropped") if self.dropped else "none is dropped")
+            parts.append(self._counted_fires(self.added, "is added", "are added"))
+        parts.append(
+            self._counted_fires(self.dropped, "is dropped", "are dropped") if self.dropped else "none is dropped"
+        )
         return "; ".join(parts)
 
     @property
     def _until(self) -> str:
         return f"until {self._day(self.until - 1)}"
 
-    def _another_rhythm(self) -> str:
+    def _different_interval(self) -> str:
         """`512 fires until Sun 22 Nov instead of 683; the first new one is today at 21:27 UTC, …`"""
         unmoved = self.kept + len(self.moved)
         counts = f"{unmoved + len(self.added):,} fires {self._until} instead of {unmoved + len(self.dropped):,}"
@@ -75,7 +77,7 @@ class FireChanges:
         more = len(self.moved) - 1
         return f"{first}, and {more:,} more {'moves' if more == 1 else 'move'} {self._until}" if more else first
 
-    def _told(self, fires: Sequence[Micros], one: str, many: str) -> str:
+    def _counted_fires(self, fires: Sequence[Micros], one: str, many: str) -> str:
         first = f"{self._days(fires[0])} fire at {self._clock(fires[0])} {one}"
         if len(fires) == 1:
             return first

@@ -14,7 +14,7 @@ from timeball.domain.schedule import schedule
 from timeball.domain.schedule.schedule import CronSchedule, Date, Follow, Immediate, Interval, Window
 from timeball.domain.text.schedule_text import uses_hash
 
-_NOBODY: Final = "j_" + "0" * 28
+_PLACEHOLDER_ID: Final = "j_" + "0" * 28
 _ALIKE: Final = "the same name"
 """The seed of `H` for both schedules of a comparison: the name of a job does not change."""
 
@@ -44,21 +44,21 @@ def are_known_here(spec: JobSpec) -> bool:
     return isinstance(spec.schedule, Immediate | Date | Interval)
 
 
-def of(spec: JobSpec, now: Micros, most: int, anchor: Micros | None = None) -> ComingFires:
+def of(spec: JobSpec, now: Micros, limit: int, anchor: Micros | None = None) -> ComingFires:
     """Return the fires of a job as if it were stored now. Raise `InvalidSchedule` for a schedule that never fires.
     `anchor` is the start of the grid of an interval that a change keeps.
     """
     if anchor is not None:
-        return _bounded(schedule.fires(spec.schedule, anchor, now, _ALIKE, ends=spec.ends), most)
-    job, fire = planning.begin(_NOBODY, "default", spec, now)
+        return _bounded(schedule.fires(spec.schedule, anchor, now, _ALIKE, ends=spec.ends), limit)
+    job, fire = planning.begin(_PLACEHOLDER_ID, "default", spec, now)
     if spec.one_shot:
         return ComingFires([at for at in (fire.fire_time if fire else job.next_fire_at,) if at is not None])
-    return _bounded(upcoming_fires.coming(job.with_(fired=0), now), most)
+    return _bounded(upcoming_fires.coming(job.with_(fired=0), now), limit)
 
 
-def _bounded(fires: Iterator[Micros], most: int) -> ComingFires:
-    found = list(islice(fires, most))
-    return ComingFires(found, found[-1] if len(found) == most else None)
+def _bounded(fires: Iterator[Micros], limit: int) -> ComingFires:
+    found = list(islice(fires, limit))
+    return ComingFires(found, found[-1] if len(found) == limit else None)
 
 
 def anchor(old: JobSpec, new: JobSpec, coming: ComingFires) -> Micros | None:

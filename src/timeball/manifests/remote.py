@@ -65,26 +65,26 @@ class RemoteServer:
         """Yield all jobs as the server lists them. A job that the server cannot show has an `error` beside its id."""
         return self._jobs(status=status)
 
-    def coming(self, job_id: str, most: int) -> ComingFires:
-        """Return the next fires of a job, at most `most`."""
-        found = self._client.ask(job_requests.next_of_job(job_id, most))
-        until = instant.of(found.items[-1].fire_time) if len(found.items) == most else None
+    def coming(self, job_id: str, limit: int) -> ComingFires:
+        """Return the next fires of a job, at most `limit`."""
+        found = self._client.ask(job_requests.next_of_job(job_id, limit))
+        until = instant.of(found.items[-1].fire_time) if len(found.items) == limit else None
         return ComingFires([instant.of(at) for at in found.times], until)
 
-    def preview(self, spec: JobSpec, now: Micros, most: int, anchor: Micros | None = None) -> tuple[str, ComingFires]:
+    def preview(self, spec: JobSpec, now: Micros, limit: int, anchor: Micros | None = None) -> tuple[str, ComingFires]:
         """Return the description of a schedule and its next fires, for schedules that only the server can compute. The
         server does not apply `startAt` and `endAt`; this function does.
         """
         begin = spec.starts if spec.starts is not None and spec.starts > now else anchor
         found = self._client.preview_schedule(
             msgspec.json.decode(msgspec.json.encode(spec.schedule)),
-            count=most,
+            count=limit,
             name=spec.name,
             after=None if begin is None else instant.render(begin),
             calendars=spec.calendars,
             excluded=spec.excluded if spec.calendars else None,
         )
-        until = instant.of(found.fires[-1].at) if len(found.fires) == most else None
+        until = instant.of(found.fires[-1].at) if len(found.fires) == limit else None
         fires = [instant.of(fire.at) for fire in found.fires if fire.mark != "excluded"]
         return found.description, ComingFires([at for at in fires if spec.ends is None or at <= spec.ends], until)
 

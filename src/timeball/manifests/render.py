@@ -57,9 +57,9 @@ def summary(plan: ManifestPlan) -> str:
         (len(plan.of("cancel")), "to cancel"),
         (len(plan.of("undeclared")), "no longer declared"),
     ]
-    told = [f"{count:,} {what}" for count, what in counts if count]
+    shown = [f"{count:,} {what}" for count, what in counts if count]
     unchanged = f"{len(plan.of('unchanged')):,} unchanged"
-    return ", ".join([*told, unchanged]) if plan.pending else ", ".join(["nothing to do", *told, unchanged])
+    return ", ".join([*shown, unchanged]) if plan.pending else ", ".join(["nothing to do", *shown, unchanged])
 
 
 def did(done: Done, now: Micros) -> str:
@@ -101,8 +101,8 @@ def _place(step: ApplyStep) -> str:
 
 
 def planned(plan: ManifestPlan) -> dict[str, Any]:
-    told = [_step(step) for step in plan.steps if step.action != "unchanged"]
-    return {"set": plan.set_name, "counts": _counts(plan), "items": told}
+    shown = [_step(step) for step in plan.steps if step.action != "unchanged"]
+    return {"set": plan.set_name, "counts": _counts(plan), "items": shown}
 
 
 def applied(plan: ManifestPlan, done: Iterable[Done]) -> dict[str, Any]:
@@ -128,24 +128,24 @@ def _counts(plan: ManifestPlan) -> dict[str, int]:
 
 
 def _step(step: ApplyStep) -> dict[str, Any]:
-    told: dict[str, Any] = {"action": step.action, "name": step.name}
+    shown: dict[str, Any] = {"action": step.action, "name": step.name}
     if step.known is not None:
-        told["jobId"] = step.known.job_id
+        shown["jobId"] = step.known.job_id
     if step.declared is not None:
-        told |= {"file": step.declared.file, "line": step.declared.line}
+        shown |= {"file": step.declared.file, "line": step.declared.line}
     if step.changes:
-        told["changes"] = [
+        shown["changes"] = [
             {"field": each.field, "old": masked(each.old, each.field), "new": masked(each.new, each.field)}
             for each in step.changes
         ]
     if step.action == "create":
-        told["description"] = step.sentence
-        told["firstFireAt"] = None if step.first is None else render(step.first)
+        shown["description"] = step.sentence
+        shown["firstFireAt"] = None if step.first is None else render(step.first)
     if step.effect is not None:
-        told["fires"] = _fires(step.effect)
+        shown["fires"] = _fires(step.effect)
     if step.notes:
-        told["notes"] = list(step.notes)
-    return told
+        shown["notes"] = list(step.notes)
+    return shown
 
 
 def _fires(found: FireChanges) -> dict[str, Any]:

@@ -53,27 +53,27 @@ class Bucket:
         self._store = store
 
     async def put(self, objects: Mapping[str, bytes]) -> None:
-        with _told():
+        with _translated_errors():
             await _few_at_once(self._put(key, content) for key, content in objects.items())
 
     async def get(self, keys: Sequence[str]) -> list[bytes | None]:
-        with _told():
+        with _translated_errors():
             return await _few_at_once(self._get(key) for key in keys)
 
     async def folders(self, prefix: str) -> list[str]:
-        with _told():
+        with _translated_errors():
             found = await self._store.list_with_delimiter_async(prefix.rstrip("/"))
         return sorted(f"{each}/" for each in found["common_prefixes"])
 
     async def list(self, prefix: str) -> list[str]:
         found: list[str] = []
-        with _told():
+        with _translated_errors():
             async for some in self._store.list(prefix.rstrip("/")):
                 found += [each["path"] for each in some]
         return sorted(found)
 
     async def delete(self, keys: Sequence[str]) -> None:
-        with _told():
+        with _translated_errors():
             await _few_at_once(self._delete(key) for key in keys)
 
     async def _put(self, key: str, content: bytes) -> None:
@@ -189,7 +189,7 @@ def _remote(url: str) -> ObjectStore:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _translated_errors() -> Iterator[None]:
     """Turn the errors of the library into `Unavailable`. That includes missing permissions: an operator has to fix
     them, nothing is lost, and the call is repeated, as for a server that cannot be reached.
     """

@@ -8,7 +8,7 @@ from timeball.operation.events.hub import EventHub
 from timeball.operation.run_events import RunEvents
 from timeball.operation.storage.large_values import LargeValueStore
 from timeball.operation.storage.search_archive import Archive
-from timeball.ports.clock import Clock, Dice
+from timeball.ports.clock import Clock, Rng
 from timeball.ports.idle_workers import IdleWorkers, NoIdleWorkers
 from timeball.ports.store.store import Store
 from timeball.ports.wakeups import Wakeups
@@ -18,7 +18,7 @@ from timeball.ports.wakeups import Wakeups
 class OperationContext:
     store: Store
     clock: Clock
-    dice: Dice
+    rng: Rng
     wakeups: Wakeups
     idle_workers: IdleWorkers = field(default_factory=NoIdleWorkers)
     run_events: RunEvents = field(default_factory=RunEvents)

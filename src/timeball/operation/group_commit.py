@@ -16,9 +16,9 @@ Result = TypeVar("Result")
 class GroupCommit(Generic[Item, Result]):
     """Collects the items of concurrent callers into calls of `commit`, which returns one result per item, in order."""
 
-    def __init__(self, commit: Callable[[Sequence[Item]], Awaitable[Sequence[Result]]], most: int = 1_000) -> None:
+    def __init__(self, commit: Callable[[Sequence[Item]], Awaitable[Sequence[Result]]], limit: int = 1_000) -> None:
         self._commit = commit
-        self._most = most
+        self._most = limit
         self._queue: list[tuple[Sequence[Item], asyncio.Future[Sequence[Result]]]] = []
         self._committing: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -21,7 +21,7 @@ class Clock(Protocol):
         ...
 
 
-class Dice(Protocol):
+class Rng(Protocol):
     """A source of random numbers; `random.Random` implements it."""
 
     def random(self) -> float: ...

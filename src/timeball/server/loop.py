@@ -46,7 +46,7 @@ class Loop(ABC):
         self._clock = clock
         self._wakeups = wakeups
         self._task: asyncio.Task[None] | None = None
-        self._nudge = Subscription()
+        self._subscription = Subscription()
         self.succeeded_at: Micros | None = None
         """When the last successful turn ended, in microseconds of the monotonic clock."""
         self._failure = ""
@@ -70,8 +70,8 @@ class Loop(ABC):
     def start(self) -> None:
         if self._task is None:
             for topic in self.topics:
-                self._wakeups.subscribe(topic, self._nudge)
-            self._nudge.set()
+                self._wakeups.subscribe(topic, self._subscription)
+            self._subscription.set()
             self._task = asyncio.create_task(self._run(), name=self.name)
 
     async def stop(self) -> None:
@@ -79,31 +79,31 @@ class Loop(ABC):
         if task is None:
             return
         for topic in self.topics:
-            self._wakeups.unsubscribe(topic, self._nudge)
+            self._wakeups.unsubscribe(topic, self._subscription)
         task.cancel()
         await asyncio.wait([task])
 
-    def nudge(self) -> None:
+    def wake(self) -> None:
         """Start the next turn now instead of sleeping: there is work to do."""
-        self._nudge.set()
+        self._subscription.set()
 
     async def _run(self) -> None:
         failures = 0
         me = asyncio.current_task()
         # A turn can lose a cancellation: `wait_for` drops one that arrives together with the result that it waits for.
         while self._task is me:
-            self._nudge.clear()
+            self._subscription.clear()
             try:
-                rest = min(TICK, await self.turn())
+                delay = min(TICK, await self.turn())
                 failures = 0
                 self._failure = ""
                 self.succeeded_at = self._clock.monotonic()
             except Exception as error:
                 failures += 1
-                rest = min(TICK, 50 * MILLISECOND << min(failures, 5))
+                delay = min(TICK, 50 * MILLISECOND << min(failures, 5))
                 self._report(error, failures)
             if self._task is me:
-                await self._nudge.wait(rest)
+                await self._subscription.wait(delay)
 
     def _report(self, error: Exception, failures: int) -> None:
         """Log a failed turn. An unavailable store is logged once per outage; any other error is logged when its kind

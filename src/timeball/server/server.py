@@ -10,7 +10,7 @@ from timeball.operation.context import OperationContext
 from timeball.operation.runs.settle import Settle
 from timeball.operation.storage.large_values import LargeValueStore
 from timeball.operation.storage.search_archive import Archive
-from timeball.ports.clock import Clock, Dice
+from timeball.ports.clock import Clock, Rng
 from timeball.ports.store.maintenance import Archiver
 from timeball.ports.store.store import Store
 from timeball.server.loop import Loop
@@ -40,20 +40,20 @@ class Server:
         self,
         store: Store,
         clock: Clock,
-        dice: Dice,
+        rng: Rng,
         *,
         keep_for: Micros | None = retention.DEFAULT,
-        archivist: Archiver | None = None,
+        archiver: Archiver | None = None,
         archive: Archive | None = None,
         large_value_store: LargeValueStore | None = None,
     ) -> None:
-        """`keep_for` is how long history is kept; None keeps it for ever. With an `archivist`, runs are archived before
+        """`keep_for` is how long history is kept; None keeps it for ever. With an `archiver`, runs are archived before
         they are deleted, and can be read through `archive`. Large values go to `large_value_store`, if there is one.
         """
         wakeups = LocalWakeups(store.wake_all)
-        store.listen(wakeups.hear)
+        store.listen(wakeups.deliver)
         context = OperationContext(
-            store, clock, dice, wakeups, archive=archive, large_value_store=large_value_store or LargeValueStore()
+            store, clock, rng, wakeups, archive=archive, large_value_store=large_value_store or LargeValueStore()
         )
         settle = Settle(context)
         self.gateway = WorkerGateway(context, settle)
@@ -74,7 +74,7 @@ class Server:
             FollowTrigger(self.context, wakeups),
             RunWatcher(self.context, wakeups),
             EventPublisher(self.context, wakeups),
-            MaintenanceLoop(self.context, wakeups, keep_for=keep_for, archivist=archivist),
+            MaintenanceLoop(self.context, wakeups, keep_for=keep_for, archiver=archiver),
         )
 
     def start(self) -> None:

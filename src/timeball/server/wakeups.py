@@ -29,14 +29,14 @@ class LocalWakeups:
     """Implements `ports.wakeups.Wakeups`. `wake_all` sends a topic to the other servers."""
 
     def __init__(self, wake_all: Callable[[str], None]) -> None:
-        self._shout = wake_all
+        self._wake_all = wake_all
         self._subscriptions: dict[Topic, list[Subscription]] = {topic: [] for topic in Topic}
 
     def wake(self, topic: Topic) -> None:
-        self.hear(topic)
-        self._shout(topic)
+        self.deliver(topic)
+        self._wake_all(topic)
 
-    def hear(self, topic: str) -> None:
+    def deliver(self, topic: str) -> None:
         """Wake the loops of this process only. Called for a wakeup that another server sent."""
         for subscription in self._subscriptions[Topic(topic)]:
             subscription.set()

@@ -31,7 +31,7 @@ class Stop(IntEnum):
     """The timeout of the attempt has passed: it failed."""
     CANCEL = 3
     """A user cancelled the attempt."""
-    ABANDON = 4
+    STOP_NOW = 4
     """The worker stops at once: kill the attempt, and return it to the queue."""
     KILL = 5
     """A user cancelled the attempt without a grace period."""
@@ -75,7 +75,7 @@ class HeldAttempt(Struct, eq=False):
     spec: JobSpec
     task: Task
     started_at: Micros | None = None
-    told_started: bool = False
+    reported_start: bool = False
     """True if the start of the attempt was reported to the server."""
     ended_at: Micros = 0
     outcome: Outcome | None = None
@@ -94,7 +94,7 @@ class HeldAttempt(Struct, eq=False):
     suspend: Callable[[], None] | None = None
     """Called to suspend the processes of the attempt. None: they cannot be suspended."""
     resume: Callable[[], None] | None = None
-    loan: SuspendedSlots | None = None
+    suspension: SuspendedSlots | None = None
     """Set while the attempt is suspended and its slots are free for others."""
     asked: int = 0
     """The number of the last preemption order."""
@@ -138,7 +138,7 @@ class HeldAttempt(Struct, eq=False):
 
     @property
     def grace(self) -> Micros:
-        forced = self.stop is not None and self.stop >= Stop.ABANDON
+        forced = self.stop is not None and self.stop >= Stop.STOP_NOW
         return 0 if forced else duration.parse(self.spec.grace)
 
     def on_cancel(self, callback: Callable[[], None]) -> None:

@@ -66,9 +66,9 @@ class Attempts:
         self._alarms = alarms
         self._outbox = outbox
         self._may_start = may_start
-        self._lanes = Runner(self._begin, self._executed, self._hand_back, clock)
+        self._lanes = Runner(self._begin, self._executed, self._return_to_queue, clock)
         self._held: dict[int, HeldAttempt] = {}
-        self._lent: dict[int, HeldAttempt] = {}
+        self._suspended: dict[int, HeldAttempt] = {}
         """Suspended attempts by token, in the order in which they are resumed."""
         self._watched = False
         """True if a timer is set that reports attempts as started."""
@@ -89,9 +89,9 @@ class Attempts:
         return max(0, self._slots - self._occupied)
 
     @property
-    def pressed(self) -> bool:
+    def is_overloaded(self) -> bool:
         """True if attempts are due that have not started yet, because the event loop was busy."""
-        return self._lanes.pressed
+        return self._lanes.is_overloaded
 
     def tokens(self) -> list[int]:
         """Return the fencing tokens of all held attempts, including ended ones until the server has confirmed their
@@ -130,9 +130,9 @@ class Attempts:
                 self._lanes.put(attempt)
         if self._occupied:
             self._idle.clear()
-        for lender in self._lent.values():
-            if lender.loan is not None and self._occupied + lender.work.slots > self._slots:
-                lender.loan.taken = True
+        for suspended in self._suspended.values():
+            if suspended.suspension is not None and self._occupied + suspended.work.slots > self._slots:
+                suspended.suspension.taken = True
 
     def confirm(self, attempts: list[HeldAttempt]) -> None:
         """Drop ended attempts, because the server has confirmed their end."""
@@ -165,7 +165,7 @@ class Attempts:
             return
         attempt.asked = number
         if attempt.suspend is not None and not self.closed:
-            self._lend(attempt, attempt.suspend)
+            self._suspend(attempt, attempt.suspend)
         elif attempt.suspend is None and attempt.spec.delivery != "at_most_once":
             self.stop(token, Stop.YIELD)
         else:
@@ -174,18 +174,18 @@ class Attempts:
 
     def let_all_go_on(self) -> None:
         """Resume all suspended attempts, because no attempt will arrive to use their slots."""
-        for attempt in list(self._lent.values()):
+        for attempt in list(self._suspended.values()):
             self._go_on(attempt)
 
-    def _lend(self, attempt: HeldAttempt, suspend: Callable[[], None]) -> None:
+    def _suspend(self, attempt: HeldAttempt, suspend: Callable[[], None]) -> None:
         now = self._clock.monotonic()
         suspend()
         left = None if attempt.ends_by is None else max(0, attempt.ends_by - now)
         if attempt.alarm is not None:
             self._alarms.cancel(attempt.alarm)
             attempt.alarm = None
-        unused, enough = now + preemption.LENDING, now + preemption.MAX_PREEMPTION_DURATION
-        attempt.loan = SuspendedSlots(
+        unused, enough = now + preemption.UNUSED_SLOTS_TIMEOUT, now + preemption.MAX_PREEMPTION_DURATION
+        attempt.suspension = SuspendedSlots(
             since=now,
             left=left,
             alarms=[
@@ -193,34 +193,34 @@ class Attempts:
                 self._alarms.at(enough, partial(self._go_on, attempt)),
             ],
         )
-        self._lent[attempt.token] = attempt
+        self._suspended[attempt.token] = attempt
         self._occupied -= attempt.work.slots
         self._outbox.pausing(attempt, "paused")
 
     def _go_on_if_unused(self, attempt: HeldAttempt) -> None:
-        if attempt.loan is not None and not attempt.loan.taken:
+        if attempt.suspension is not None and not attempt.suspension.taken:
             self._go_on(attempt)
 
     def _go_on(self, attempt: HeldAttempt) -> None:
-        loan = attempt.loan
-        if loan is None or attempt.outcome is not None:
+        suspension = attempt.suspension
+        if suspension is None or attempt.outcome is not None:
             return
         self._take_back(attempt)
         if attempt.resume is not None:
             attempt.resume()
-        if loan.left is not None:
-            self._limit(attempt, self._clock.monotonic() + loan.left)
+        if suspension.left is not None:
+            self._limit(attempt, self._clock.monotonic() + suspension.left)
         self._outbox.pausing(attempt, "resumed")
 
     def _take_back(self, attempt: HeldAttempt) -> None:
         """Give an attempt its slots back, even while another attempt uses them. The worker then offers fewer free
         slots.
         """
-        loan, attempt.loan = attempt.loan, None
-        if loan is not None:
-            for alarm in loan.alarms:
+        suspension, attempt.suspension = attempt.suspension, None
+        if suspension is not None:
+            for alarm in suspension.alarms:
                 self._alarms.cancel(alarm)
-            del self._lent[attempt.token]
+            del self._suspended[attempt.token]
             self._occupied += attempt.work.slots
             self._idle.clear()
 
@@ -280,12 +280,12 @@ class Attempts:
         ended by then, and cost nothing.
         """
         now = self._clock.monotonic()
-        young = [attempt for attempt in self._held.values() if attempt.runs and not attempt.told_started]
-        for attempt in young:
+        starting = [attempt for attempt in self._held.values() if attempt.runs and not attempt.reported_start]
+        for attempt in starting:
             if attempt.started_at is not None and attempt.started_at + STARTED_AFTER <= now:
-                attempt.told_started = True
+                attempt.reported_start = True
                 self._outbox.started(attempt)
-        self._watched = any(not attempt.told_started for attempt in young)
+        self._watched = any(not attempt.reported_start for attempt in starting)
         if self._watched:
             self._alarms.at(now + LOOK_EVERY, self._report_started)
 
@@ -302,7 +302,7 @@ class Attempts:
     def _executed(self, attempt: HeldAttempt, outcome: Outcome) -> None:
         self._end(attempt, outcome if attempt.stop is None else self._verdict(attempt, outcome))
 
-    def _hand_back(self, attempt: HeldAttempt, error: OutOfResources) -> Outcome:
+    def _return_to_queue(self, attempt: HeldAttempt, error: OutOfResources) -> Outcome:
         """Return the outcome of an attempt that could not start because the machine lacks a resource: released, as not
         started. The worker then accepts nothing new for `SHORTAGE_PAUSE`, since the next start would fail as well.
         """
@@ -331,7 +331,7 @@ class Attempts:
                 return Cancelled()
             case Stop.YIELD:
                 return outcome if isinstance(outcome, Succeeded) else Released(begun=begun)
-            case Stop.RELEASE | Stop.ABANDON:
+            case Stop.RELEASE | Stop.STOP_NOW:
                 return Released(begun=begun)
             case Stop.TIMEOUT if not begun:
                 return outcome
@@ -347,25 +347,25 @@ class Attempts:
         if attempt.alarm is not None:
             self._alarms.cancel(attempt.alarm)
             attempt.alarm = None
-        attempt.outcome = _presentable(outcome) if isinstance(outcome, Failed) else outcome
+        attempt.outcome = _sendable(outcome) if isinstance(outcome, Failed) else outcome
         if attempt.stop is not Stop.LOST:
             self._outbox.ended(attempt)
         self._take_back(attempt)
         self._occupied -= attempt.work.slots
-        if self._lent:
+        if self._suspended:
             self._let_go_on()
-        if not self._occupied and not self._lent:
+        if not self._occupied and not self._suspended:
             self._idle.set()
 
     def _let_go_on(self) -> None:
         """Resume suspended attempts whose slots are free again, the longest suspended first."""
-        for attempt in list(self._lent.values()):
-            taken = attempt.loan is not None and attempt.loan.taken
+        for attempt in list(self._suspended.values()):
+            taken = attempt.suspension is not None and attempt.suspension.taken
             if taken and self._occupied + attempt.work.slots <= self._slots:
                 self._go_on(attempt)
 
 
-def _presentable(outcome: Failed) -> Failed:
+def _sendable(outcome: Failed) -> Failed:
     """Shorten the texts of a failure and remove characters that a store rejects. Messages, kinds and names of
     exceptions come from the job, and a text that cannot be stored would block the report of all later outcomes.
     """

@@ -51,7 +51,7 @@ log = logging.getLogger("timeball.worker")
 _encode = msgspec.json.Encoder().encode
 
 
-class Said(Struct, frozen=True):
+class PauseNote(Struct, frozen=True):
     """The worker's answer to a preemption order: the attempt was suspended, was resumed, or cannot be suspended."""
 
     attempt: HeldAttempt
@@ -71,7 +71,7 @@ class ReportContent(Struct):
     progress: list[Progress] = []
     logs: list[LogChunk] = []
     ended: list[HeldAttempt] = []
-    pausing: list[Said] = []
+    pausing: list[PauseNote] = []
 
     def parts(self, reason: str) -> list[ReportContent]:
         """Split a report that the server refused. Return the batches to send instead, in order.
@@ -126,7 +126,7 @@ class ReportContent(Struct):
             progress=self.progress,
             logs=self.logs,
             ended=[_ended(attempt, now) for attempt in self.ended],
-            pausing=[said.message(now) for said in self.pausing],
+            pausing=[note.message(now) for note in self.pausing],
         )
 
 
@@ -157,14 +157,14 @@ class ReportQueue:
         self._alarms = alarms
         self._started: list[HeldAttempt] = []
         self._progress: dict[int, Progress] = {}
-        self._talking: dict[int, HeldAttempt] = {}
+        self._with_output: dict[int, HeldAttempt] = {}
         self._logs: deque[LogChunk] = deque()
         self._log_size = 0
         self._ended: deque[HeldAttempt] = deque()
-        self._pausing: list[Said] = []
+        self._pausing: list[PauseNote] = []
         self._under_way: ReportContent | None = None
         self._alarm_set = False
-        self._news = asyncio.Event()
+        self._has_events = asyncio.Event()
         self._empty = asyncio.Event()
         self._empty.set()
 
@@ -175,38 +175,38 @@ class ReportQueue:
 
     def wrote(self, attempt: HeldAttempt) -> None:
         self._empty.clear()
-        self._talking[attempt.token] = attempt
+        self._with_output[attempt.token] = attempt
         if attempt.output is not None and attempt.output.waiting >= CHUNK:
             self._collect(attempt)
-            self._news.set()
+            self._has_events.set()
         else:
-            self._tell_soon()
+            self._wake_soon()
 
     def advanced(self, attempt: HeldAttempt, fraction: float, note: str) -> None:
         self._empty.clear()
         self._progress[attempt.token] = Progress(
             run_id=attempt.run_id, token=attempt.token, fraction=fraction, note=clean(_cut(note))
         )
-        self._tell_soon()
+        self._wake_soon()
 
     def started(self, attempt: HeldAttempt) -> None:
         self._started.append(attempt)
-        self._tell()
+        self._wake()
 
     def ended(self, attempt: HeldAttempt) -> None:
         if attempt.output is not None:
             attempt.output.close()
             self._collect(attempt)
         if not self._ended:  # otherwise the session was already notified
-            self._tell()
+            self._wake()
         self._ended.append(attempt)
 
     def pausing(self, attempt: HeldAttempt, what: Literal["paused", "resumed", "refused"]) -> None:
         """Report that an attempt was suspended or resumed, or cannot be suspended. The number of free slots may have
         changed, too.
         """
-        self._pausing.append(Said(attempt, attempt.asked, what, self._clock.monotonic()))
-        self._tell()
+        self._pausing.append(PauseNote(attempt, attempt.asked, what, self._clock.monotonic()))
+        self._wake()
 
     def apart(self, batch: ReportContent, fault: str) -> list[ReportContent]:
         """Split a batch that fails each time although an empty report succeeds. Return the batches to send instead, in
@@ -228,11 +228,11 @@ class ReportQueue:
 
     def amend(self) -> None:
         """Send a report without events, because the number of free slots changed during a pending poll."""
-        self._tell()
+        self._wake()
 
     def forget(self, token: int) -> None:
         """Drop the unsent output and progress of an attempt that the worker does not hold any more."""
-        self._talking.pop(token, None)
+        self._with_output.pop(token, None)
         self._progress.pop(token, None)
 
     def clear(self) -> None:
@@ -240,12 +240,12 @@ class ReportQueue:
         self._started.clear()
         self._pausing.clear()
         self._progress.clear()
-        self._talking.clear()
+        self._with_output.clear()
         self._logs.clear()
         self._log_size = 0
         self._ended.clear()
         self._under_way = None
-        self._news.clear()
+        self._has_events.clear()
         self._empty.set()
 
     async def flushed(self) -> None:
@@ -254,9 +254,9 @@ class ReportQueue:
 
     async def next(self) -> ReportContent:
         """Wait for events and return the next batch. The caller calls `confirm` once the server has accepted it."""
-        await self._news.wait()
-        self._news.clear()
-        for attempt in list(self._talking.values()):
+        await self._has_events.wait()
+        self._has_events.clear()
+        for attempt in list(self._with_output.values()):
             self._collect(attempt)
         logs = self._take_logs()
         self._under_way = ReportContent(
@@ -264,39 +264,39 @@ class ReportQueue:
             progress=list(islice(self._progress.values(), MAX_NOTES_PER_REPORT)),
             logs=logs,
             ended=self._take_ended(),
-            pausing=[said for said in self._pausing[:MAX_NOTES_PER_REPORT] if said.attempt.outcome is None],
+            pausing=[note for note in self._pausing[:MAX_NOTES_PER_REPORT] if note.attempt.outcome is None],
         )
         del self._started[:MAX_NOTES_PER_REPORT]
         del self._pausing[:MAX_NOTES_PER_REPORT]
         for step in self._under_way.progress:
             del self._progress[step.token]
         if self._progress:
-            self._tell_soon()
+            self._wake_soon()
         return self._under_way
 
     def confirm(self) -> None:
         self._under_way = None
         if self._logs or self._ended or self._started or self._pausing:
-            self._news.set()
-        elif not (self._news.is_set() or self._talking or self._progress):
+            self._has_events.set()
+        elif not (self._has_events.is_set() or self._with_output or self._progress):
             self._empty.set()
 
-    def _tell(self) -> None:
+    def _wake(self) -> None:
         self._empty.clear()
-        self._news.set()
+        self._has_events.set()
 
-    def _tell_soon(self) -> None:
+    def _wake_soon(self) -> None:
         if not self._alarm_set:
             self._alarm_set = True
-            self._alarms.at(self._clock.monotonic() + REPORT_DELAY, self._patience_over)
+            self._alarms.at(self._clock.monotonic() + REPORT_DELAY, self._delay_over)
 
-    def _patience_over(self) -> None:
+    def _delay_over(self) -> None:
         self._alarm_set = False
-        if self._talking or self._progress:
-            self._news.set()
+        if self._with_output or self._progress:
+            self._has_events.set()
 
     def _collect(self, attempt: HeldAttempt) -> None:
-        self._talking.pop(attempt.token, None)
+        self._with_output.pop(attempt.token, None)
         if attempt.output is not None:
             self._log_size += attempt.output.waiting
             self._logs.extend(attempt.output.take(attempt.run_id, attempt.attempt, attempt.token))

@@ -54,7 +54,7 @@ class Runner:
         """True if a lane was scheduled that will take the ready attempts."""
 
     @property
-    def pressed(self) -> bool:
+    def is_overloaded(self) -> bool:
         """True if more attempts are ready than one turn of the event loop could start."""
         return bool(self._ready)
 

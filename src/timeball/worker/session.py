@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 from timeball.domain.errors import Forbidden, Invalid, TooLarge, Unauthorized, Unavailable
 from timeball.domain.instant import MILLISECOND, SECOND, Micros
-from timeball.ports.clock import Clock, Dice
+from timeball.ports.clock import Clock, Rng
 from timeball.ports.worker_protocol import (
     Beat,
     Poll,
@@ -48,14 +48,14 @@ class Backoff:
     moment.
     """
 
-    def __init__(self, clock: Clock, dice: Dice) -> None:
+    def __init__(self, clock: Clock, rng: Rng) -> None:
         self._clock = clock
-        self._dice = dice
+        self._rng = rng
         self._next = FIRST_RETRY
 
     async def pause(self) -> None:
         length, self._next = self._next, min(self._next * 2, MAX_RETRY_DELAY)
-        await self._clock.sleep(length // 2 + int(self._dice.random() * length / 2))
+        await self._clock.sleep(length // 2 + int(self._rng.random() * length / 2))
 
     def reset(self) -> None:
         self._next = FIRST_RETRY
@@ -78,7 +78,7 @@ class Faults:
         if isinstance(error, TimeoutError) or (isinstance(error, Unavailable) and not isinstance(error, ServerFault)):
             self._count = 0
             return False
-        words = said(error)
+        words = error_text(error)
         self._count = self._count + 1 if words == self._words else 1
         self._words = words
         return self._count >= MAX_EQUAL_FAULTS or (self._splitting and batch.size > 1)
@@ -95,13 +95,13 @@ class Holder(Protocol):
     def free(self) -> int: ...
 
     @property
-    def pressed(self) -> bool:
+    def is_overloaded(self) -> bool:
         """True if attempts are due that have not started yet, because the event loop was busy."""
         ...
 
     def tokens(self) -> list[int]: ...
 
-    def obey(self, orders: PollResponse, arrived: Micros) -> bool:
+    def apply(self, orders: PollResponse, arrived: Micros) -> bool:
         """Apply an answer of the server: start, cancel, kill or suspend attempts. Return True if it had assignments."""
         ...
 
@@ -117,12 +117,12 @@ class ServerSession:
 
     def __init__(
         self,
-        welcome: WorkerRegistered,
-        said_hello_at: Micros,
+        registered: WorkerRegistered,
+        registered_at: Micros,
         *,
         dispatch: WorkerProtocol,
         clock: Clock,
-        dice: Dice,
+        rng: Rng,
         alarms: Timers,
         outbox: ReportQueue,
         holder: Holder,
@@ -131,28 +131,28 @@ class ServerSession:
         """`renewed` is called after each renewal of the lease, with the instant at which all processes of jobs have to
         be gone even if the worker dies.
         """
-        self.id = welcome.session
-        self._beat_every = welcome.beat_every
-        self._lease = welcome.lease
-        self.margin = min(MARGIN, welcome.lease // 5)
+        self.id = registered.session
+        self._beat_every = registered.beat_every
+        self._lease = registered.lease
+        self.margin = min(MARGIN, registered.lease // 5)
         """Microseconds between the loss of this session and the end of its lease, after which other workers may get its
         attempts.
         """
         self._dispatch = dispatch
         self._clock = clock
-        self._dice = dice
+        self._rng = rng
         self._alarms = alarms
         self._outbox = outbox
         self._holder = holder
         self._renewed = renewed
         self._poll_seq = 0
         self._lapse: Timer | None = None
-        self._awake_at = said_hello_at
+        self._awake_at = registered_at
         """When the event loop last ran the beat task. A loop that is not blocked runs it once per beat."""
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.deadline: Micros = 0
         """When the session counts as lost, with all attempts that it holds, unless a beat is answered before."""
-        self._renew(said_hello_at)
+        self._renew(registered_at)
 
     @property
     def lost(self) -> bool:
@@ -212,7 +212,7 @@ class ServerSession:
         return self._extend(sent_at)
 
     async def _polls(self) -> None:
-        backoff = Backoff(self._clock, self._dice)
+        backoff = Backoff(self._clock, self._rng)
         while True:
             self._poll_seq += 1
             holder = self._holder
@@ -224,13 +224,13 @@ class ServerSession:
             except (SessionLost, Unauthorized, Forbidden):
                 raise
             except Exception as error:
-                log.warning("poll failed: %s", said(error))
+                log.warning("poll failed: %s", error_text(error))
                 await backoff.pause()
                 continue
             backoff.reset()
             arrived = self._clock.monotonic()
             if not self.lost:
-                busy = holder.obey(orders, arrived)
+                busy = holder.apply(orders, arrived)
                 await self._let_short_ones_end()
                 if not busy and arrived - sent < POLL_RETRY_DELAY:
                     await self._clock.sleep(POLL_RETRY_DELAY)
@@ -242,7 +242,7 @@ class ServerSession:
         """
         for _ in range(MAX_TURNS):
             await asyncio.sleep(0)
-            if not self._holder.pressed:
+            if not self._holder.is_overloaded:
                 return
 
     async def _beats(self) -> None:
@@ -257,21 +257,21 @@ class ServerSession:
             except (SessionLost, Unauthorized, Forbidden):
                 raise
             except Exception as error:
-                log.warning("beat failed: %s", said(error))
+                log.warning("beat failed: %s", error_text(error))
                 pause = min(self._beat_every, MAX_RETRY_DELAY) // 2
                 continue
             pause = self._beat_every
             if not self.lost:
                 self._renew(sent)
-                self._holder.obey(orders, sent)
+                self._holder.apply(orders, sent)
 
     async def _reports(self) -> None:
-        backoff = Backoff(self._clock, self._dice)
+        backoff = Backoff(self._clock, self._rng)
         while True:
-            unsaid = [await self._outbox.next()]
+            unsent = [await self._outbox.next()]
             faults = Faults()
-            while unsaid:
-                batch = unsaid[0]
+            while unsent:
+                batch = unsent[0]
                 now = self._clock.monotonic()
                 # after a stall: an attempt that the guard has killed must not be reported as failed
                 if now >= self.deadline:
@@ -279,27 +279,27 @@ class ServerSession:
                 report = batch.report(self.id, self._poll_seq, self._holder.free, now)
                 try:
                     async with asyncio.timeout(ANSWER / SECOND):
-                        receipt = await self._dispatch.report(report)
+                        ack = await self._dispatch.report(report)
                 except (SessionLost, Unauthorized, Forbidden):
                     raise
                 except (Invalid, TooLarge) as error:
-                    log.warning("report with %d events refused: %s", batch.size, said(error))
-                    unsaid[:1] = batch.parts(error.detail)
+                    log.warning("report with %d events refused: %s", batch.size, error_text(error))
+                    unsent[:1] = batch.parts(error.detail)
                     if batch.size <= 1:
                         await backoff.pause()
                     continue
                 except Exception as error:
-                    log.warning("report failed: %s", said(error))
+                    log.warning("report failed: %s", error_text(error))
                     if faults.suspects(batch, error) and await self._takes_reports():
                         faults.confirmed()
-                        unsaid[:1] = self._outbox.apart(batch, said(error))
+                        unsent[:1] = self._outbox.apart(batch, error_text(error))
                     await backoff.pause()
                     continue
                 backoff.reset()
-                del unsaid[0]
+                del unsent[0]
                 if not self.lost:
                     self._holder.confirmed(batch)
-                    self._holder.refused(receipt.stale)
+                    self._holder.refused(ack.stale)
             if not self.lost:
                 self._outbox.confirm()
 
@@ -312,10 +312,10 @@ class ServerSession:
         except (SessionLost, Unauthorized, Forbidden):
             raise
         except Exception as error:
-            log.warning("an empty report failed, too: %s", said(error))
+            log.warning("an empty report failed, too: %s", error_text(error))
             return False
         return True
 
 
-def said(error: Exception) -> str:
+def error_text(error: Exception) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

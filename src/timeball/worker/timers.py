@@ -14,7 +14,7 @@ from typing import Final
 from timeball.domain.instant import SECOND, Micros
 from timeball.ports.clock import Clock
 
-FURTHEST: Final = 3600 * SECOND
+MAX_TIMER_DELAY: Final = 3600 * SECOND
 """Maximum delay of the event loop's timer. Some event loops refuse more than a few weeks."""
 
 
@@ -72,9 +72,9 @@ class Timers:
     def _arm(self, due: Micros) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        rest = min(max(due - self._clock.monotonic(), 0), FURTHEST)
+        delay = min(max(due - self._clock.monotonic(), 0), MAX_TIMER_DELAY)
         self._timer_due = due
-        self._timer = asyncio.get_running_loop().call_later(rest / SECOND, self._ring)
+        self._timer = asyncio.get_running_loop().call_later(delay / SECOND, self._ring)
 
     def _ring(self) -> None:
         self._timer_due = NEVER

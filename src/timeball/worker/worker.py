@@ -16,25 +16,25 @@ from msgspec import structs
 
 from timeball.domain.errors import Forbidden, Unauthorized
 from timeball.domain.instant import MINUTE, SECOND, Micros
-from timeball.ports.clock import Clock, Dice
+from timeball.ports.clock import Clock, Rng
 from timeball.ports.executor import Executor, ExecutorAttempt
 from timeball.ports.process_guard import Guard
 from timeball.ports.worker_protocol import Beat, PollResponse, RegisterWorker, WorkerProtocol
 from timeball.worker.attempt import HeldAttempt, Stop
 from timeball.worker.attempts import Attempts
 from timeball.worker.report_queue import ReportContent, ReportQueue
-from timeball.worker.session import ANSWER, Backoff, ServerSession, said
+from timeball.worker.session import ANSWER, Backoff, ServerSession, error_text
 from timeball.worker.timers import Timers
 
-LAST_WORDS: Final = 5 * SECOND
+FLUSH_TIMEOUT: Final = 5 * SECOND
 """Maximum number of microseconds that a stopping worker waits for its last report, and for its goodbye."""
-DYING: Final = 2 * SECOND
+KILL_TIMEOUT: Final = 2 * SECOND
 """Maximum number of microseconds that killed attempts may take to end."""
 LOOP_STALL_LIMIT: Final = 5 * MINUTE
 """How long the lease of a worker is renewed while its event loop is blocked. A function that blocks the loop for longer
 costs the worker its session: for the servers, a worker whose event loop stays blocked is dead.
 """
-LASTING: Final = 5 * SECOND
+STABLE_SESSION: Final = 5 * SECOND
 """A session that lasted longer than this counts as established. After shorter ones, the delay before the next
 registration grows.
 """
@@ -46,7 +46,7 @@ class Worker:
     """A worker starts once and ends once: `start`, then `drain` (gracefully) or `stop` (at once), at any time and any
     number of times. A server may order it to drain as well; `wait` returns when it has left.
 
-    It uses one event loop and starts no thread; time and randomness come from `clock` and `dice`. `guard` is None if no
+    It uses one event loop and starts no thread; time and randomness come from `clock` and `rng`. `guard` is None if no
     executor starts processes.
     """
 
@@ -57,19 +57,19 @@ class Worker:
         clock: Clock,
         hello: RegisterWorker,
         *,
-        dice: Dice,
+        rng: Rng,
         guard: Guard | None = None,
-        outlived: Callable[[Sequence[ExecutorAttempt]], None] | None = None,
+        on_outlived: Callable[[Sequence[ExecutorAttempt]], None] | None = None,
     ) -> None:
-        """`outlived` is called with attempts that still execute when the lease of their lost session is
+        """`on_outlived` is called with attempts that still execute when the lease of their lost session is
         about to lapse.
         """
         self._dispatch = dispatch
         self._clock = clock
         self._hello = hello
-        self._dice = dice
+        self._rng = rng
         self._guard = guard
-        self._outlived = outlived
+        self._outlived = on_outlived
         self._alarms = Timers(clock)
         self._outbox = ReportQueue(clock, self._alarms)
         self._attempts = Attempts(
@@ -107,17 +107,17 @@ class Worker:
         if self._failure is not None:
             raise self._failure
 
-    async def drain(self, patience: Micros) -> None:
-        """Accept nothing new, let attempts finish for at most `patience`, return the others to the queue without a
+    async def drain(self, timeout: Micros) -> None:
+        """Accept nothing new, let attempts finish for at most `timeout`, return the others to the queue without a
         failed attempt, then stop.
         """
         if self._life is None or self._stopping is not None:
             await self.stop()
             return
         self._take_nothing_new()
-        await self._within(patience, self._attempts.idle())
+        await self._within(timeout, self._attempts.idle())
         self._attempts.stop_all(Stop.RELEASE)
-        await self._within(self._attempts.longest_grace() + 2 * LAST_WORDS, self._attempts.idle())
+        await self._within(self._attempts.longest_grace() + 2 * FLUSH_TIMEOUT, self._attempts.idle())
         await self.stop()
 
     def _take_nothing_new(self) -> None:
@@ -150,36 +150,36 @@ class Worker:
 
     async def _stop(self) -> None:
         self._attempts.closed = True
-        self._attempts.stop_all(Stop.ABANDON)
+        self._attempts.stop_all(Stop.STOP_NOW)
         if self._guard is not None:
             self._guard.kill_all()
-        gone = await self._within(DYING, self._attempts.idle())
+        gone = await self._within(KILL_TIMEOUT, self._attempts.idle())
         session = self._session
-        heard = session is not None and await self._hear_out(session)
+        flushed = session is not None and await self._flush(session)
         if self._life is not None:
             self._life.cancel()
             await asyncio.wait([self._life])
         # A goodbye returns all attempts to the queue at once, as not started. So it is sent only if nothing executes
         # here any more and all outcomes were reported.
-        if session is not None and gone and heard:
-            await self._within(LAST_WORDS, self._dispatch.goodbye(session.id))
+        if session is not None and gone and flushed:
+            await self._within(FLUSH_TIMEOUT, self._dispatch.goodbye(session.id))
         if self._leaving is not None:
             self._leaving.cancel()
         self._attempts.close()
         self._alarms.clear()
         self._ended.set()
 
-    async def _hear_out(self, session: ServerSession) -> bool:
-        """Wait at most `LAST_WORDS` until all events were reported. Return True if they were; False after that time, or
-        if the session is lost, which drops unreported events.
+    async def _flush(self, session: ServerSession) -> bool:
+        """Wait at most `FLUSH_TIMEOUT` until all events were reported. Return True if they were; False after that time,
+        or if the session is lost, which drops unreported events.
         """
-        return not session.lost and await self._within(LAST_WORDS, self._outbox.flushed()) and not session.lost
+        return not session.lost and await self._within(FLUSH_TIMEOUT, self._outbox.flushed()) and not session.lost
 
     async def _live(self) -> None:
-        backoff = Backoff(self._clock, self._dice)
+        backoff = Backoff(self._clock, self._rng)
         try:
             while self._leaving is None:  # a worker that drains holds nothing without a session, and leaves
-                self._session = session = await self._introduce(backoff)
+                self._session = session = await self._register(backoff)
                 began = self._clock.monotonic()
                 try:
                     await session.run()
@@ -189,7 +189,7 @@ class Worker:
                 except Exception:
                     log.exception("session %s failed: all its attempts are killed", session.id)
                 self._kill_everything()
-                if self._clock.monotonic() - began > LASTING:
+                if self._clock.monotonic() - began > STABLE_SESSION:
                     backoff.reset()
                 await backoff.pause()
         except (Unauthorized, Forbidden) as error:
@@ -198,34 +198,34 @@ class Worker:
             self._attempts.close()
             self._ended.set()
 
-    async def _within(self, patience: Micros, doing: Awaitable[None]) -> bool:
+    async def _within(self, timeout: Micros, doing: Awaitable[None]) -> bool:
         """True if the awaitable finished within this time, without an error."""
         try:
-            async with asyncio.timeout(patience / SECOND):
+            async with asyncio.timeout(timeout / SECOND):
                 await doing
         except Exception as error:
-            log.info("stopped waiting: %s", said(error))
+            log.info("stopped waiting: %s", error_text(error))
             return False
         return True
 
-    async def _introduce(self, backoff: Backoff) -> ServerSession:
+    async def _register(self, backoff: Backoff) -> ServerSession:
         while True:
-            said_at = self._clock.monotonic()
+            sent_at = self._clock.monotonic()
             try:
                 async with asyncio.timeout(ANSWER / SECOND):
-                    welcome = await self._dispatch.hello(structs.replace(self._hello, after=self.session))
+                    registered = await self._dispatch.hello(structs.replace(self._hello, after=self.session))
             except (Unauthorized, Forbidden):
                 raise
             except Exception as error:
-                log.warning("cannot register with a server yet: %s", said(error))
+                log.warning("cannot register with a server yet: %s", error_text(error))
                 await backoff.pause()
                 continue
             return ServerSession(
-                welcome,
-                said_at,
+                registered,
+                sent_at,
                 dispatch=self._dispatch,
                 clock=self._clock,
-                dice=self._dice,
+                rng=self._rng,
                 alarms=self._alarms,
                 outbox=self._outbox,
                 holder=self,
@@ -291,13 +291,13 @@ class Worker:
         return self._attempts.free
 
     @property
-    def pressed(self) -> bool:
-        return self._attempts.pressed
+    def is_overloaded(self) -> bool:
+        return self._attempts.is_overloaded
 
     def tokens(self) -> list[int]:
         return self._attempts.tokens()
 
-    def obey(self, orders: PollResponse, arrived: Micros) -> bool:
+    def apply(self, orders: PollResponse, arrived: Micros) -> bool:
         if orders.drain and self._leaving is None and self._stopping is None:
             log.warning("a server ordered this worker to drain: it takes nothing new, finishes its runs and leaves")
             self._leaving = asyncio.create_task(self._leave(), name="timeball worker leaving")

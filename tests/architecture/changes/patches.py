@@ -186,7 +186,7 @@ UPDATE runs SET state = 'shelved' WHERE state = 'ready' AND id IN (SELECT id FRO
 UPDATE runs SET state = 'ready' WHERE state = 'shelved' AND id IN (SELECT id FROM {batch b: id text}) RETURNING id;
 """,
     "stores/sql/runs/runs.py": (
-        Behind('HURRY = query("hurry")', 'SHELVE = query("shelve_runs")\nUNSHELVE = query("unshelve_runs")\n'),
+        Behind('RETRY_NOW = query("retry_now")', 'SHELVE = query("shelve_runs")\nUNSHELVE = query("unshelve_runs")\n'),
         Behind(
             "        return await self._db.write(work) if run_ids else []",
             "\n    async def shelve(self, run_ids: Sequence[str], *, back: bool = False) -> list[str]:\n"

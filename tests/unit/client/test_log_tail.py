@@ -222,7 +222,7 @@ def test_output_comes_as_it_was_printed(server: StubServer, client: Client) -> N
 def lines(*chunks: LogChunk) -> list[tuple[str, str]]:
     lines = Lines()
     found = [line for each in chunks for line in lines.add(each)]
-    return [(line.stream, line.text) for line in [*found, *lines.rest()]]
+    return [(line.stream, line.text) for line in [*found, *lines.remaining()]]
 
 
 def out(seq: int, text: str, stream: str = "stdout", attempt: int = 1) -> LogChunk:

@@ -71,8 +71,8 @@ def test_a_low_run_that_waited_long_enough_outranks_a_fresh_high_one() -> None:
 
 
 def test_ids_sort_by_age_and_tell_their_day() -> None:
-    dice = random.Random(1)
-    older, newer = ids.run(1_700_000_000_000_000, dice), ids.run(1_700_000_000_001_000, dice)
+    rng = random.Random(1)
+    older, newer = ids.run(1_700_000_000_000_000, rng), ids.run(1_700_000_000_001_000, rng)
     assert older < newer
     assert ids.made_at(newer) == 1_700_000_000_001_000
     assert ids.is_id("r", newer)

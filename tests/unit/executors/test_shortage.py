@@ -31,7 +31,7 @@ from timeball.executors.python.process import PythonProcesses
 from timeball.executors.script import ScriptExecutor
 from timeball.executors.shell import ShellExecutor
 from timeball.ports.worker_protocol import Ended, RegisterWorker
-from timeball.system import SystemClock, dice
+from timeball.system import SystemClock, rng
 from timeball.tasks import Registry
 from timeball.worker.worker import Worker
 
@@ -66,7 +66,7 @@ class Bench:
         self.server = FakeDispatch()
         hello = RegisterWorker(name="w", slots=4)
         by_kind = {each.kind: each for each in executors}
-        self.worker = Worker(self.server, by_kind, SystemClock(), hello, dice=dice(), guard=self.guard)
+        self.worker = Worker(self.server, by_kind, SystemClock(), hello, rng=rng(), guard=self.guard)
         self.given = 0
 
     async def run(self, task: Task) -> Ended:
@@ -181,7 +181,7 @@ async def test_a_connection_that_cannot_be_opened(bench: Bench, number: int, mon
 async def test_an_executor_that_cannot_be_imported_yet(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     task = Http(url="http://127.0.0.1:9/x")
     with monkeypatch.context() as patch:
-        patch.setattr(lazy_executor, "aside", failing(errno.EMFILE))
+        patch.setattr(lazy_executor, "in_own_thread", failing(errno.EMFILE))
         assert_handed_back(await bench.run(task))
     assert isinstance((await bench.run(task)).outcome, Failed)
 
@@ -200,7 +200,7 @@ async def test_a_folder_that_cannot_be_removed_yet_fails_no_run(bench: Bench, mo
     def refuse(*_: Any, **__: Any) -> Any:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(process, "aside", refuse)
+    monkeypatch.setattr(process, "in_own_thread", refuse)
     assert isinstance((await bench.run(Shell(command="touch left-behind"))).outcome, Succeeded)
 
 

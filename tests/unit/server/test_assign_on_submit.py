@@ -29,8 +29,8 @@ class CountingStore(SqliteStore):
         await self.go.wait()
         return await super().claim(wants, ahead)
 
-    async def next_eligible_at(self, after: Micros = 0, *, choosy_after: Micros = 0) -> Micros | None:
-        found = await super().next_eligible_at(after, choosy_after=choosy_after)
+    async def next_eligible_at(self, after: Micros = 0, *, constrained_after: Micros = 0) -> Micros | None:
+        found = await super().next_eligible_at(after, constrained_after=constrained_after)
         self.looked += 1
         return found
 
@@ -40,7 +40,7 @@ class House:
 
     def __init__(self, store: CountingStore) -> None:
         self.store = store
-        self.server = Server(store, system.SystemClock(), system.dice())
+        self.server = Server(store, system.SystemClock(), system.rng())
         self.submit = Submit(self.server.context, lambda _: b"")
         self.session = ""
         self._polls = 0

@@ -58,10 +58,10 @@ async def test_a_loop_stops_also_if_its_turn_swallows_the_cancel() -> None:
 
 
 async def test_a_loop_survives_any_order_of_start_and_stop() -> None:
-    dice, wakeups = random.Random(7), LocalWakeups(lambda _: None)
+    rng, wakeups = random.Random(7), LocalWakeups(lambda _: None)
     loop = Counting(wakeups)
     for _ in range(300):
-        match dice.randrange(4):
+        match rng.randrange(4):
             case 0:
                 loop.start()
             case 1:
@@ -100,7 +100,7 @@ async def test_a_loop_outlives_a_failing_turn() -> None:
 async def test_hints_are_passed_on_to_other_servers_but_not_echoed() -> None:
     shouted: list[str] = []
     wakeups = LocalWakeups(shouted.append)
-    wakeups.hear("plan")
+    wakeups.deliver("plan")
     assert shouted == []
     wakeups.wake(Topic.READY)
     assert shouted == [Topic.READY]

@@ -52,7 +52,7 @@ class Parts:
 async def parts(tmp_path: Path) -> AsyncIterator[Parts]:
     store, clock = sqlite_store(tmp_path / "timeball.db"), Clock()
     await store.open()
-    server = Server(store, clock, system.dice())
+    server = Server(store, clock, system.rng())
     server.start()
     parts = Parts(store, clock, server)
     await parts.turned()
@@ -71,7 +71,7 @@ async def test_a_loop_that_fails_every_turn_makes_the_server_unready(
         raise ZeroDivisionError("secret insides")
 
     monkeypatch.setattr(parts.loop("planner"), "turn", fail)
-    parts.loop("planner").nudge()
+    parts.loop("planner").wake()
     parts.clock.ahead = MAX_TIME_WITHOUT_SUCCESS + SECOND
     await parts.turned(but="planner")
     found = await parts.probe()
@@ -80,7 +80,7 @@ async def test_a_loop_that_fails_every_turn_makes_the_server_unready(
     assert "ZeroDivisionError" in found.problems["planner"]
     assert "insides" not in str(found)
     monkeypatch.undo()
-    parts.loop("planner").nudge()
+    parts.loop("planner").wake()
     await parts.turned()
     assert (await parts.probe()).is_ready
 
@@ -91,7 +91,7 @@ async def test_a_loop_that_hangs_makes_the_server_unready(parts: Parts, monkeypa
         raise AssertionError
 
     monkeypatch.setattr(parts.loop("lease_rescuer"), "turn", hang)
-    parts.loop("lease_rescuer").nudge()
+    parts.loop("lease_rescuer").wake()
     await asyncio.sleep(0)
     parts.clock.ahead = MAX_TIME_WITHOUT_SUCCESS + SECOND
     await parts.turned(but="lease_rescuer")
@@ -108,7 +108,7 @@ async def test_housekeeping_that_fails_is_told_and_leaves_the_server_ready(
         raise Unavailable("no bucket")
 
     monkeypatch.setattr(parts.loop("maintenance"), "turn", fail)
-    parts.loop("maintenance").nudge()
+    parts.loop("maintenance").wake()
     parts.clock.ahead = parts.loop("maintenance").max_time_without_success + SECOND
     await parts.turned(but="maintenance")
     found = await parts.probe()

@@ -17,7 +17,7 @@ from timeball.ports.worker_protocol import MAX_MESSAGE_BYTES, MAX_MESSAGE_LENGTH
 from timeball.system import SystemClock
 from timeball.worker.assignment import Reader
 from timeball.worker.attempt import HeldAttempt
-from timeball.worker.attempts import MAX_OUTCOME_MESSAGE_LENGTH, _presentable
+from timeball.worker.attempts import MAX_OUTCOME_MESSAGE_LENGTH, _sendable
 from timeball.worker.report_queue import ReportQueue
 from timeball.worker.timers import Timers
 from timeball.worker.transport.http_worker_protocol import HttpWorkerProtocol
@@ -36,8 +36,8 @@ def held(outbox: ReportQueue, token: int) -> HeldAttempt:
 async def reports(outbox: ReportQueue) -> list[Report]:
     """All that it has to say, as a server reads it. Raises if one of the messages does not fit."""
     read: list[Report] = []
-    while outbox._news.is_set() or outbox._progress or outbox._talking:
-        outbox._news.set()
+    while outbox._has_events.is_set() or outbox._progress or outbox._with_output:
+        outbox._has_events.set()
         batch = await outbox.next()
         message = batch.report("w_1", 1, 1, CLOCK.monotonic())
         encoded = msgspec.json.encode(message)
@@ -116,7 +116,7 @@ async def test_output_in_small_pieces_is_several_messages_in_order() -> None:
 
 def test_a_failure_is_cut_with_a_mark() -> None:
     names = tuple("E" * 2_000 for _ in range(500))
-    failure = _presentable(Failed(Failure(kind="exception", message="m" * 50_000, exceptions=names))).failure
+    failure = _sendable(Failed(Failure(kind="exception", message="m" * 50_000, exceptions=names))).failure
     assert failure.message.endswith("[…]")
     assert len(failure.message) <= MAX_OUTCOME_MESSAGE_LENGTH + 4 <= MAX_MESSAGE_LENGTH
     assert (len(failure.exceptions), {len(name) for name in failure.exceptions}) == (100, {500})

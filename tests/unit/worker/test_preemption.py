@@ -82,7 +82,7 @@ async def test_an_order_counts_once_however_often_it_comes(bench: Bench, process
 
 
 async def test_it_goes_on_if_nobody_comes(bench: Bench, process: Stoppable, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preemption, "LENDING", 30 * MILLISECOND)
+    monkeypatch.setattr(preemption, "UNUSED_SLOTS_TIMEOUT", 30 * MILLISECOND)
     bench.server.order(pause=[(1, 1)])
     await bench.server.until(lambda: len(said(bench)) == 2)
     assert process.signals == ["stop", "go on"]
@@ -107,7 +107,7 @@ async def test_it_goes_on_after_a_while_whatever_others_do(
 
 async def test_its_time_out_stands_still_with_it(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     process = Stoppable(bench)
-    monkeypatch.setattr(preemption, "LENDING", 600 * MILLISECOND)
+    monkeypatch.setattr(preemption, "UNUSED_SLOTS_TIMEOUT", 600 * MILLISECOND)
     bench.server.give(python(1, "process", timeout="400ms"))
     await bench.server.until(lambda: 1 in bench.server.started)
     bench.server.order(pause=[(1, 1)])

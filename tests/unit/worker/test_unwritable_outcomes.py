@@ -34,7 +34,7 @@ from timeball.ports.worker_protocol import (
 )
 from timeball.server.wakeups import LocalWakeups
 from timeball.stores.sqlite.store import SqliteStore
-from timeball.system import SystemClock, dice, monotonic, wall
+from timeball.system import SystemClock, monotonic, rng, wall
 from timeball.worker.worker import Worker
 
 pytestmark = pytest.mark.timeout(30)
@@ -84,7 +84,7 @@ class Encoding(FakeDispatch):
 
 @asynccontextmanager
 async def working(server: FakeDispatch, executor: Executor) -> AsyncIterator[Worker]:
-    working = Worker(server, {"python": executor}, SystemClock(), RegisterWorker(name="w", slots=200), dice=dice())
+    working = Worker(server, {"python": executor}, SystemClock(), RegisterWorker(name="w", slots=200), rng=rng())
     await working.start()
     try:
         yield working

@@ -80,7 +80,7 @@ async def drain(slots: int) -> Counter[str]:
         {"python": PythonExecutor(registry, slots=slots)},
         StillClock(),
         RegisterWorker(name="w", slots=slots),
-        dice=random.Random(2),
+        rng=random.Random(2),
     )
     _count_callbacks(counts)
     dispatcher.start()

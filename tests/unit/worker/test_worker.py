@@ -17,7 +17,7 @@ from timeball.domain.run.lifecycle import Cancelled, Failed, Outcome, Released, 
 from timeball.domain.task.task import Python
 from timeball.ports.executor import ExecutorAttempt, OutOfResources
 from timeball.ports.worker_protocol import RegisterWorker, Report, ReportAck, SessionLost
-from timeball.system import SystemClock, dice
+from timeball.system import SystemClock, rng
 from timeball.worker.worker import Worker
 
 pytestmark = pytest.mark.timeout(30)
@@ -85,7 +85,7 @@ class Bench:
             {"python": self.executor},
             CLOCK,
             RegisterWorker(name="w", slots=slots),
-            dice=dice(),
+            rng=rng(),
             guard=self.guard,
         )
 
@@ -471,7 +471,7 @@ async def test_a_hard_stop_tells_what_had_ended_and_what_had_begun() -> None:
 
 async def test_no_goodbye_before_it_was_heard_what_had_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     """Others would be given what may have done something, as if it had never started."""
-    monkeypatch.setattr("timeball.worker.worker.LAST_WORDS", SECOND // 5)
+    monkeypatch.setattr("timeball.worker.worker.FLUSH_TIMEOUT", SECOND // 5)
     bench = Bench()
     await bench.worker.start()
     bench.server.failing["report"] = lambda: Unavailable("away")
@@ -553,7 +553,7 @@ async def test_only_the_outcome_that_the_server_cannot_take_is_failed() -> None:
         {"python": bench.executor},
         CLOCK,
         RegisterWorker(name="w", slots=100),
-        dice=dice(),
+        rng=rng(),
         guard=bench.guard,
     )
     bench.executor.behaviours |= {"bad": bad, "talkative": talkative}
@@ -586,9 +586,9 @@ async def test_attempts_that_outlive_their_lost_session_are_named_before_the_lea
         {"python": bench.executor},
         CLOCK,
         RegisterWorker(name="w", slots=9),
-        dice=dice(),
+        rng=rng(),
         guard=bench.guard,
-        outlived=lambda attempts: outlived.append(([each.token for each in attempts], CLOCK.monotonic())),
+        on_outlived=lambda attempts: outlived.append(([each.token for each in attempts], CLOCK.monotonic())),
     )
     await bench.worker.start()
     try:
@@ -635,9 +635,7 @@ async def test_an_attempt_of_which_the_server_takes_no_outcome_is_in_no_other_on
 
     bench = Bench()
     bench.server = Picky()
-    bench.worker = Worker(
-        bench.server, {"python": bench.executor}, CLOCK, RegisterWorker(name="w", slots=9), dice=dice()
-    )
+    bench.worker = Worker(bench.server, {"python": bench.executor}, CLOCK, RegisterWorker(name="w", slots=9), rng=rng())
     await bench.worker.start()
     try:
         bench.server.give(python(1, "noop"), python(2, "noop"))

@@ -27,8 +27,8 @@ MAX_REMEMBERED_LENGTH: Final = 2_000
 
 _END: Final = b"\r\n\r\n"
 """The end of a head."""
-_SAID_ONCE: Final = b"idempotency-key"
-_FAREWELL: Final = (b"connection", b"close")
+_NOT_REPEATED: Final = b"idempotency-key"
+_CONNECTION_CLOSE: Final = (b"connection", b"close")
 
 
 class FastProtocol(asyncio.Protocol):
@@ -164,7 +164,7 @@ class FastProtocol(asyncio.Protocol):
         asked = Asked(endpoint, request, len(reader.body))
         # false if the request ends in another way, or if bytes precede it
         is_whole = len(head) + asked.length == len(data)
-        if is_whole and len(head) <= MAX_REMEMBERED_LENGTH and _SAID_ONCE not in reader.headers:
+        if is_whole and len(head) <= MAX_REMEMBERED_LENGTH and _NOT_REPEATED not in reader.headers:
             self._paths.remember(head, asked)
         return asked
 
@@ -191,12 +191,12 @@ class FastProtocol(asyncio.Protocol):
         body = answer.body
         assert isinstance(body, bytes), "routes that stream their answers are marked as lasting"
         headers = [*self._state.default_headers, *answer.headers]
-        if self._closes and _FAREWELL not in headers:
-            headers.append(_FAREWELL)
+        if self._closes and _CONNECTION_CLOSE not in headers:
+            headers.append(_CONNECTION_CLOSE)
         length = b"" if answer.status in WITHOUT_BODY else b"content-length: %d\r\n" % len(body)
         head = _usual_head(answer.status, answer.content_type, answer.cache_control)
         transport.write(b"%b%b%b\r\n%b" % (head, _lines(headers), length, body))
-        if _FAREWELL in headers:
+        if _CONNECTION_CLOSE in headers:
             transport.close()
         self._answered_at = self._loop.time()
         if self._until_idle is None:
@@ -261,7 +261,7 @@ class _Reader:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             return False
-        if not (self._begun == self._completed == 1 and self._stays and self._url.isascii()):
+        if not (self._begun == self._completed == 1 and self._keep_alive and self._url.isascii()):
             return False
         self.url = self._url.decode()
         return (
@@ -291,7 +291,7 @@ class _Reader:
 
     def on_headers_complete(self) -> None:
         self.method = self._parser.get_method().decode()
-        self._stays = self._parser.should_keep_alive() and self._parser.get_http_version() == "1.1"
+        self._keep_alive = self._parser.should_keep_alive() and self._parser.get_http_version() == "1.1"
 
     def on_body(self, body: bytes) -> None:
         self.body += body

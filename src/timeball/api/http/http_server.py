@@ -79,8 +79,10 @@ class HttpServer(uvicorn.Server):
         try:
             protocol = FastProtocol(self.config, self.server_state, {}, loop, peer)
             context = None if self._tls is None else self._tls()
-            patience = None if context is None else peer.limits.head_seconds
-            await loop.connect_accepted_socket(lambda: protocol, accepted, ssl=context, ssl_handshake_timeout=patience)
+            handshake_timeout = None if context is None else peer.limits.head_seconds
+            await loop.connect_accepted_socket(
+                lambda: protocol, accepted, ssl=context, ssl_handshake_timeout=handshake_timeout
+            )
             self._fails = False
         except Exception as error:
             if isinstance(error, OSError):  # the handshake failed, or the client has disconnected

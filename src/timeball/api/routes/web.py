@@ -82,7 +82,7 @@ def _below(path: str, base_path: str) -> str:
 def _page(index: IndexPage | None, call: Call) -> Answer:
     if index is None:
         return Answer(_NOT_BUILT, 404, TEXT)
-    nonce = b"%032x" % call.context.dice.getrandbits(128)
+    nonce = b"%032x" % call.context.rng.getrandbits(128)
     headers: Headers = [(b"content-security-policy", content_security_policy(nonce)), *_OF_PAGES]
     return Answer(index.render(nonce), content_type=HTML, headers=headers, cache_control=NO_CACHE)
 

@@ -47,7 +47,7 @@ def forecast(session: CliSession, *, since: str | None, until: str | None, bucke
     found = session.ask(requests.forecast(since=begin, until=end, bucket=bucket))
     if found is None:
         return
-    most = max((item.fires for item in found.items), default=0)
+    limit = max((item.fires for item in found.items), default=0)
     columns: list[Column[ForecastBucket]] = [
         Column("from", lambda item: item.since),
         Column("fires", lambda item: item.fires),
@@ -55,7 +55,7 @@ def forecast(session: CliSession, *, since: str | None, until: str | None, bucke
         Column("load", lambda item: "" if item.load is None else f"{item.load:.1%}"),
     ]
     if session.output.pretty:
-        columns.append(Column("", lambda item: bar(item.fires, most)))
+        columns.append(Column("", lambda item: bar(item.fires, limit)))
     session.output.table(
         columns, [item for item in found.items if item.fires], nothing="There are no fires in this range."
     )
@@ -65,9 +65,9 @@ def forecast(session: CliSession, *, since: str | None, until: str | None, bucke
         click.secho(f"Note: {note}", fg="yellow", err=True)
 
 
-def bar(fires: int, most: int) -> str:
+def bar(fires: int, limit: int) -> str:
     """Return a bar with a length in proportion to the number of fires, in eighths of a character."""
-    eighths = 0 if not most else max(1 if fires else 0, round(fires / most * WIDTH * 8))
+    eighths = 0 if not limit else max(1 if fires else 0, round(fires / limit * WIDTH * 8))
     return "█" * (eighths // 8) + ("" if eighths % 8 == 0 else "▏▎▍▌▋▊▉"[eighths % 8 - 1])
 
 

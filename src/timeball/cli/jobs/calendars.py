@@ -91,7 +91,7 @@ def show(session: CliSession, name: str) -> None:
                 ("name", found.name),
                 ("time zone", found.timezone),
                 ("description", found.description or None),
-                *((f"closed {place}", _told(entry)) for place, entry in enumerate(found.entries, 1)),
+                *((f"closed {place}", _entry_text(entry)) for place, entry in enumerate(found.entries, 1)),
                 ("version", found.version),
                 ("updated", found.updated_at),
             ]
@@ -124,7 +124,7 @@ def _entries(flags: dict[str, Any]) -> list[dict[str, Any]]:
     return [entry | {"reason": flags["reason"]} for entry in entries] if flags["reason"] else entries
 
 
-def _told(entry: dict[str, Any]) -> str:
+def _entry_text(entry: dict[str, Any]) -> str:
     """Describe an entry: `2026-12-25, 2026-12-26 (holiday)`."""
     if "cron" in entry:
         words = f"{entry.get('for')} from {entry['cron']} on"

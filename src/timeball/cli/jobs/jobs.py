@@ -58,10 +58,10 @@ def create(session: CliSession, name: str, *, idempotency_key: str | None, wait:
       timeball jobs create --file job.json
     """
     from timeball.client.requests import jobs as requests
-    from timeball.system import dice
+    from timeball.system import rng
 
     body = {field: value for field, value in job_body({"name": name or None, **flags}).items() if value is not None}
-    key = idempotency_key or body.pop("idempotencyKey", None) or f"{dice().getrandbits(128):032x}"
+    key = idempotency_key or body.pop("idempotencyKey", None) or f"{rng().getrandbits(128):032x}"
     job = session.ask(requests.create_job(body, key), wait=wait)
     if job is None:
         return
@@ -326,11 +326,11 @@ def completed(flags: Mapping[str, Any], current: Job) -> dict[str, Any]:
     """Add to the options of an update the current values that they do not change: the time zone of a new expression,
     the job to follow, and other parameters and resources."""
     whole = dict(flags)
-    said = {"expression": whole.pop("cron"), "timezone": whole.pop("tz")}
-    if any(said.values()) and current.schedule.get("type") == "cron":
-        whole["schedule"] = {**current.schedule, **{name: value for name, value in said.items() if value}}
-        said = dict.fromkeys(said)
-    whole |= {"cron": said["expression"], "tz": said["timezone"]}
+    cron_fields = {"expression": whole.pop("cron"), "timezone": whole.pop("tz")}
+    if any(cron_fields.values()) and current.schedule.get("type") == "cron":
+        whole["schedule"] = {**current.schedule, **{name: value for name, value in cron_fields.items() if value}}
+        cron_fields = dict.fromkeys(cron_fields)
+    whole |= {"cron": cron_fields["expression"], "tz": cron_fields["timezone"]}
     if flags["on"] and not flags["follow"] and current.schedule.get("type") == "follow":
         whole["follow"] = current.schedule["job"]
     if flags["params"]:

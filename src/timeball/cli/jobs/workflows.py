@@ -70,8 +70,8 @@ def create(
     from timeball.client.requests import workflows as workflow_requests
     from timeball.client.requests.request import fresh_key
 
-    said = document({"name": name or None, "cron": cron, "every": every, "timezone": tz})  # type: ignore[typeddict-item]
-    body = read_json(file) | said
+    options = document({"name": name or None, "cron": cron, "every": every, "timezone": tz})  # type: ignore[typeddict-item]
+    body = read_json(file) | options
     key = idempotency_key or body.pop("idempotencyKey", None) or fresh_key()
     made = session.ask(workflow_requests.create_workflow(body, key), wait=wait)
     if made is None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
 
-from timeball.cli.options.order_options import NONE, order_fields, order_options, removed_fields, said, whole
+from timeball.cli.options.order_options import NONE, is_given, order_fields, order_options, removed_fields, whole
 from timeball.cli.output import times
 from timeball.domain.errors import Invalid
 from timeball.domain.task.kinds import MAIN_FIELDS, OFFERED, TaskKind
@@ -54,13 +54,13 @@ RULES: Final = (
         click.option("--max-runs", metavar="N", help="End the schedule after this many fires."),
         "at most",
         read=lambda text: whole(text, "--max-runs"),
-        shown=lambda most: f"{most} fires",
+        shown=lambda limit: f"{limit} fires",
     ),
     Rule(
         "jitter",
         click.option("--jitter", metavar="TIME", help="Delay each fire by up to this time."),
         "jitter",
-        shown=lambda most: f"up to {most}",
+        shown=lambda limit: f"up to {limit}",
     ),
     Rule(
         "start_deadline",
@@ -188,11 +188,11 @@ def job_body(flags: Mapping[str, Any]) -> dict[str, Any]:
         "timezone": flags["tz"],
         "parameters": _parameters(flags, body),
         "priority": _level(flags["priority"]),
-        "timeout": flags["timeout"] if said(flags["timeout"]) else None,
+        "timeout": flags["timeout"] if is_given(flags["timeout"]) else None,
         "max_retries": flags["retries"],
         "catch_up": flags["catch_up"],
         "catch_up_window": flags["catch_up_window"],
-        **{rule.name: rule.read(flags[rule.name]) for rule in RULES if said(flags[rule.name])},
+        **{rule.name: rule.read(flags[rule.name]) for rule in RULES if is_given(flags[rule.name])},
         **order_fields(flags),
         "tags": flags["tags"] or None,
         "description": flags["description"],

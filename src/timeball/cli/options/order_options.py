@@ -90,7 +90,7 @@ def removed_fields(flags: Mapping[str, Any]) -> dict[str, None]:
     return dict.fromkeys(gone)
 
 
-def said(text: str | None) -> bool:
+def is_given(text: str | None) -> bool:
     """True if an option has a value other than `none`."""
     return text is not None and text != NONE
 
@@ -117,7 +117,7 @@ def _one_of(known: Sequence[str], text: str | None, option: str) -> str | None:
 def _key(text: str | None) -> str | None:
     if text == "":
         raise click.UsageError("--ordering-key is empty; give the key whose runs execute one after the other")
-    return text if said(text) else None
+    return text if is_given(text) else None
 
 
 def _concurrency(text: str | None) -> dict[str, Any] | None:
@@ -164,7 +164,7 @@ def _resources(flags: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the resources of these options, merged with those of the job that is updated; None if there are none."""
     asked: dict[str, Any] = dict(flags.get("resources") or {})
     for field, name, read in (("cpu", "cpu", _cpu), ("memoryMb", "memory", _memory), ("slots", "slots", _slots)):
-        if said(flags[name]):
+        if is_given(flags[name]):
             asked[field] = read(flags[name])
         elif flags[name] == NONE:
             asked.pop(field, None)

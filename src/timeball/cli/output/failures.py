@@ -58,10 +58,10 @@ def exit_code(error: TimeballError) -> int:
 def tell(error: TimeballError) -> None:
     """Print an error on stderr: one sentence, and a line for each further invalid value."""
     problems = error.problems if isinstance(error, Invalid) else ()
-    told = len(problems) == 1 and problems[0].detail == error.detail
-    pointer = problems[0].pointer if told else ""
+    is_same = len(problems) == 1 and problems[0].detail == error.detail
+    pointer = problems[0].pointer if is_same else ""
     say(f"{error.detail} (at {pointer})" if pointer else error.detail)
-    if not told:
+    if not is_same:
         for problem in problems:
             click.echo(f"  {problem.pointer or '/'}: {printable(problem.detail)}", err=True)
     if isinstance(error, errors.Unauthorized):

@@ -78,8 +78,8 @@ def show(session: CliSession, run: str) -> None:
     run_id = session.run_id(run)
     answers = session.client.send(requests.run(run_id)), session.client.send(requests.run_spec(run_id))
     if session.output.form == "json":
-        told, spec = map(msgspec.json.decode, answers)
-        session.output.json(msgspec.json.encode({**told, **spec}))
+        shown, spec = map(msgspec.json.decode, answers)
+        session.output.json(msgspec.json.encode({**shown, **spec}))
         return
     found = exchange.read(requests.run(run_id), answers[0])
     executed = exchange.read(requests.run_spec(run_id), answers[1])
@@ -207,7 +207,7 @@ def _tell(session: CliSession, verb: str, changed: int, answer: Any, *, named: b
     if not named:
         run_selection.summed_up(session, verb, answer.matched, changed, refused)
         return
-    session.output.table(_FATES, answer.items, nothing="No dead letters.")
+    session.output.table(_OUTCOMES, answer.items, nothing="No dead letters.")
     if refused:
         click.get_current_context().exit(RUN_FAILED)
 
@@ -218,7 +218,7 @@ def _json(value: Any) -> str | None:
     return msgspec.json.encode(value).decode() if value else None
 
 
-_FATES: list[Column[Retried]] = [
+_OUTCOMES: list[Column[Retried]] = [
     Column("run", lambda item: item.run_id),
     Column("again as", lambda item: item.retried_as),
     Column("refused because", lambda item: item.error.detail if item.error else None),

@@ -275,10 +275,10 @@ def _times(count: int) -> str | None:
 
 
 def _attempt(attempt: Attempt) -> str:
-    fate = "ended" if attempt.end_time else "is running"
+    ending = "ended" if attempt.end_time else "is running"
     if attempt.error:
-        fate = f"{attempt.error.kind}: {attempt.error.message}"
-    return f"{fate} (on {attempt.executor_id or 'no worker'})"
+        ending = f"{attempt.error.kind}: {attempt.error.message}"
+    return f"{ending} (on {attempt.executor_id or 'no worker'})"
 
 
 def took(run: Run) -> str:

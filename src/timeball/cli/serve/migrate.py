@@ -100,15 +100,15 @@ class _Lines:
     """Prints a line for each table, more for large tables, and one for each other step."""
 
     def __init__(self) -> None:
-        self._told = 0
+        self._shown_rows = 0
 
     def __call__(self, progress: TransferProgress) -> None:
         if progress.of is None:
             click.echo(progress.doing, err=True)
         elif progress.rows == 0:
-            self._told = 0
-        elif progress.rows == progress.of or progress.rows - self._told >= ROWS_PER_LINE:
-            self._told = progress.rows
+            self._shown_rows = 0
+        elif progress.rows == progress.of or progress.rows - self._shown_rows >= ROWS_PER_LINE:
+            self._shown_rows = progress.rows
             click.echo(f"{progress.doing}: {progress.rows:,} of {progress.of:,} rows", err=True)
 
 

@@ -109,7 +109,7 @@ def chaos(*, form: Form | None, minutes: float, seed: int | None, **given: Any) 
     from timeball import system
 
     output = Output(form)
-    settings = _settings(minutes * 60, system.dice().getrandbits(31) if seed is None else seed, given)
+    settings = _settings(minutes * 60, system.rng().getrandbits(31) if seed is None else seed, given)
     outcome = _run(settings, output)
     if output.form == "json":
         import msgspec

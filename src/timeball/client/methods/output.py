@@ -32,7 +32,7 @@ class OutputMethods(Asking):
         lines = Lines()
         for chunk in self.follow_output(run_id, attempt=attempt):
             yield from lines.add(chunk)
-        yield from lines.rest()
+        yield from lines.remaining()
 
     def follow_output(self, run_id: str, *, attempt: int | None = None) -> Iterator[LogChunk]:
         """Yield the output of a run like `follow_logs`, but in the chunks in which it is written, without waiting for
@@ -42,11 +42,11 @@ class OutputMethods(Asking):
         following = LogTail(run_id, attempt)
         while not following.over:
             try:
-                following.saw(self.ask(following.run))
+                following.received(self.ask(following.run))
                 if doubt := following.doubt:
                     following.found(self.ask(doubt))
                 for data in self._stream(following.stream()):
-                    yield from following.heard(data)
+                    yield from following.received_chunk(data)
                 following.ended()
             except (NotFound, Unavailable) as error:
                 following.broke(error)
@@ -77,7 +77,7 @@ class AsyncOutputMethods(AsyncAsking):
             async for chunk in chunks:
                 for line in lines.add(chunk):
                     yield line
-        for line in lines.rest():
+        for line in lines.remaining():
             yield line
 
     async def follow_output(self, run_id: str, *, attempt: int | None = None) -> AsyncGenerator[LogChunk, None]:
@@ -88,12 +88,12 @@ class AsyncOutputMethods(AsyncAsking):
         following = LogTail(run_id, attempt)
         while not following.over:
             try:
-                following.saw(await self.ask(following.run))
+                following.received(await self.ask(following.run))
                 if doubt := following.doubt:
                     following.found(await self.ask(doubt))
                 async with aclosing(self._stream(following.stream())) as parts:
                     async for data in parts:
-                        for chunk in following.heard(data):
+                        for chunk in following.received_chunk(data):
                             yield chunk
                 following.ended()
             except (NotFound, Unavailable) as error:

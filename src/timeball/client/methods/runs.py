@@ -85,7 +85,7 @@ class RunMethods(Asking):
                     return run
                 if seen is not None:
                     seen(run)
-                pause = waiting.saw(run)
+                pause = waiting.received(run)
             time.sleep(pause)
 
     def why_run(self, run_id: str) -> RunWhy:
@@ -191,7 +191,7 @@ class AsyncRunMethods(AsyncAsking):
                     return run
                 if seen is not None:
                     seen(run)
-                pause = waiting.saw(run)
+                pause = waiting.received(run)
             await self._sleep(pause)
 
     async def why_run(self, run_id: str) -> RunWhy:

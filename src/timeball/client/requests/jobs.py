@@ -95,8 +95,8 @@ def bulk_jobs(
     """Repeatable, except that `run` needs the `created_before` of an earlier answer: a job that was changed is not
     changed again."""
     chosen = narrowed_jobs(where)
-    said = {"reason": reason, "until": moment_text(until), "dryRun": dry_run, "cursor": cursor}
-    body = {"action": action, "filter": chosen, **{name: value for name, value in said.items() if value}}
+    fields = {"reason": reason, "until": moment_text(until), "dryRun": dry_run, "cursor": cursor}
+    body = {"action": action, "filter": chosen, **{name: value for name, value in fields.items() if value}}
     return post("/v1/jobs:bulk", BulkJobs, body, repeatable=dry_run or action != "run" or "createdBefore" in chosen)
 
 
@@ -117,8 +117,8 @@ def delete_job(job_id: str) -> ApiRequest[Cancelled]:
 
 
 def pause(job_id: str, reason: str, until: When | None = None) -> ApiRequest[Job]:
-    said = {"reason": reason, "until": moment_text(until)}
-    body = {name: value for name, value in said.items() if value}
+    fields = {"reason": reason, "until": moment_text(until)}
+    body = {name: value for name, value in fields.items() if value}
     return post(of_job(job_id, "/pause"), Job, body or None, repeatable=True)
 
 

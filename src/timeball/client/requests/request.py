@@ -63,6 +63,6 @@ def moment_text(value: When | None) -> str | None:
 
 def fresh_key() -> str:
     """Return a new random idempotency key."""
-    from timeball.system import dice
+    from timeball.system import rng
 
-    return f"{dice().getrandbits(128):032x}"
+    return f"{rng().getrandbits(128):032x}"

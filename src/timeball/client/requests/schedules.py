@@ -28,9 +28,9 @@ def preview_schedule(
     max_runs: int | None = None,
 ) -> ApiRequest[Preview]:
     """Repeatable although it is a POST, because it changes nothing."""
-    said = {"expression": schedule} if isinstance(schedule, str) else {"schedule": dict(schedule)}
-    rest: dict[str, Any] = {"timezone": timezone, "count": count, "after": moment_text(after), "name": name or None}
-    rest |= {"calendars": list(calendars) or None, "excluded": excluded}
-    rest |= {"startAt": moment_text(start_at), "endAt": moment_text(end_at), "maxRuns": max_runs}
-    body = said | {field: value for field, value in rest.items() if value is not None}
+    fields = {"expression": schedule} if isinstance(schedule, str) else {"schedule": dict(schedule)}
+    optional: dict[str, Any] = {"timezone": timezone, "count": count, "after": moment_text(after), "name": name or None}
+    optional |= {"calendars": list(calendars) or None, "excluded": excluded}
+    optional |= {"startAt": moment_text(start_at), "endAt": moment_text(end_at), "maxRuns": max_runs}
+    body = fields | {field: value for field, value in optional.items() if value is not None}
     return post("/v1/schedules:preview", Preview, body, repeatable=True)

@@ -76,8 +76,8 @@ def run_workflow(workflow_id: str) -> ApiRequest[Triggered]:
 
 
 def pause_workflow(workflow_id: str, reason: str, until: When | None = None) -> ApiRequest[Workflow]:
-    said = {"reason": reason, "until": moment_text(until)}
-    body = {name: value for name, value in said.items() if value}
+    fields = {"reason": reason, "until": moment_text(until)}
+    body = {name: value for name, value in fields.items() if value}
     return post(_of_workflow(workflow_id, "/pause"), Workflow, body or None, repeatable=True)
 
 

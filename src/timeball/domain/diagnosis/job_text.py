@@ -56,8 +56,8 @@ def next_fire(fire: Micros, alive: int, now: Micros) -> Reason:
 def follows_nothing(schedule: str, *, is_gone: bool) -> Reason:
     """Return the reason of a job that follows a cancelled or deleted job. `schedule` is the description of its
     schedule."""
-    fate = "no longer exists" if is_gone else "was cancelled"
-    text = f"The job fires {schedule}, which {fate}: no run of that job will end any more."
+    ending = "no longer exists" if is_gone else "was cancelled"
+    text = f"The job fires {schedule}, which {ending}: no run of that job will end any more."
     return Reason(code=Code.FOLLOWS, text=text, unblocks="Choose another job to follow, or another schedule.")
 
 
@@ -77,7 +77,7 @@ def excluded(job: Job, closure: Closure | None, opens: Micros | None, now: Micro
     """`opens` is the next open fire of the job; None if none was found."""
     because = "A calendar excluded the last fire" if closure is None else f"The fire is {closure.reason}"
     then = "; no open fire was found" if opens is None else f"; next fire: {when(opens, now)}"
-    if job.owed is not None and opens is not None:
+    if job.deferred_fire is not None and opens is not None:
         then += ", once for all excluded fires"
     unblocks = "Time, or another calendar. To run the job now: timeball jobs run " + job.id + "."
     return Reason(code=Code.EXCLUDED, text=f"{because}{then}.", unblocks=unblocks, until=opens)

@@ -93,8 +93,8 @@ def claimed(facts: DiagnosisSnapshot) -> Reason:
 
 
 def _attempt(facts: DiagnosisSnapshot) -> str:
-    most = facts.spec.retry.max_retries + 1 if facts.spec.delivery != "at_most_once" else 1
-    return f" (attempt {facts.run.attempt} of {most})" if facts.run.attempt > 1 else ""
+    limit = facts.spec.retry.max_retries + 1 if facts.spec.delivery != "at_most_once" else 1
+    return f" (attempt {facts.run.attempt} of {limit})" if facts.run.attempt > 1 else ""
 
 
 # --- runs that are due in the future ------------------------------------------------------------------------------
@@ -103,13 +103,13 @@ def _attempt(facts: DiagnosisSnapshot) -> str:
 def retry_later(facts: DiagnosisSnapshot, due: Micros, longest: Micros) -> Reason:
     """`longest` is the maximum delay that the retry policy allows."""
     run = facts.run
-    most = facts.spec.retry.max_retries + 1
+    limit = facts.spec.retry.max_retries + 1
     failed = "" if run.failure is None else f": {run.failure.message}"
     asked = 0 if run.failure is None else run.failure.retry_after or 0
     cut = f" The target requested a delay of {about(asked)}; the cap is {about(longest)}." if asked > longest else ""
     return Reason(
         code=Code.RETRY,
-        text=f"The retry is due {when(due, facts.now)}; attempt {run.attempt} of {most} failed{failed}.{cut}",
+        text=f"The retry is due {when(due, facts.now)}; attempt {run.attempt} of {limit} failed{failed}.{cut}",
         unblocks=f"Time; or retry the run now: timeball runs retry {run.id}.",
         until=due,
     )

@@ -119,12 +119,12 @@ class DiagnosisSnapshot(Past, frozen=True, kw_only=True):
     """The preemption of this run for another one, from the request until this run is resumed."""
     room_made: Preemption | None = None
     """The preemption of another run for this one, from the request until the other run is resumed."""
-    weaving: WorkflowPosition | None = None
+    advancing: WorkflowPosition | None = None
     """The progress of a workflow run; None for any other run."""
-    crew: tuple[WorkerOffer, ...] = ()
+    workers: tuple[WorkerOffer, ...] = ()
     """The live workers that accept new runs."""
     draining: int = 0
-    """Number of live workers that were ordered to drain. They are not in `crew`."""
+    """Number of live workers that were ordered to drain. They are not in `workers`."""
     ahead: RunsAhead = RunsAhead()
 
 

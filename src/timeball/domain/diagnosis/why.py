@@ -74,7 +74,7 @@ def _next(standing: Standing, closures: Closures) -> Reason:
         return _follows(standing, spec.follows)
     if following is None:
         return _nothing_left(standing)
-    if following == job.next_fire_at and (job.owed is not None or closures.at(following) is not None):
+    if following == job.next_fire_at and (job.deferred_fire is not None or closures.at(following) is not None):
         return _shut(job, following, now, closures)
     if following <= now:
         return job_text.about_to_be_planned(following, now)
@@ -118,8 +118,8 @@ def _held(facts: DiagnosisSnapshot) -> list[Reason]:
     reasons: list[Reason] = []
     if run.cancel_requested_at is not None:
         reasons.append(run_text.cancelling(run, run.cancel_requested_at, now))
-    if facts.weaving is not None:
-        return [*reasons, run_text.waits_for_tasks(run, facts.weaving), *why_ended.late(facts)]
+    if facts.advancing is not None:
+        return [*reasons, run_text.waits_for_tasks(run, facts.advancing), *why_ended.late(facts)]
     if not facts.leased:
         reasons.append(run_text.silent(run))
     elif (overdue := _overdue(facts)) is not None:
@@ -163,7 +163,7 @@ def _waiting(facts: DiagnosisSnapshot) -> list[Reason]:
     if facts.spec.is_workflow:
         return [*(reasons or [run_text.first_tasks()]), *_deadline(facts)]
     kind = None if facts.task is None else kind_of(facts.task)
-    lacking = worker_match.lacking(facts.spec.need, _function(facts), facts.crew, kind, facts.draining)
+    lacking = worker_match.lacking(facts.spec.need, _function(facts), facts.workers, kind, facts.draining)
     if lacking is not None:
         reasons.append(lacking)
     elif not reasons:
@@ -199,10 +199,10 @@ def _held_back(facts: DiagnosisSnapshot) -> list[Reason]:
     reasons = [_turn(facts)] if Hold.TURN in holds else []
     if Hold.OVERLAP in holds:
         # A failed run that holds the ordering key blocks all later runs until a person acts, so it comes first.
-        needs_somebody = bool(reasons) and reasons[0].code is Code.TURN_BLOCKED
+        is_key_blocked = bool(reasons) and reasons[0].code is Code.TURN_BLOCKED
         rival = facts.rival
         held = run_text.overlap_over() if rival is None else run_text.overlap(facts, rival)
-        reasons.insert(1 if needs_somebody else 0, held)
+        reasons.insert(1 if is_key_blocked else 0, held)
     if Hold.GATE in holds:
         gates = _closed_gates(facts)
         here = [reason for reason in gates if reason.code in _GATES[(facts.run.gate or "").partition(":")[0]]]
@@ -245,20 +245,20 @@ def _let_through(facts: DiagnosisSnapshot) -> Reason:
 def _in_line(facts: DiagnosisSnapshot) -> list[Reason]:
     """Return the reasons of a run without holds that waits for one of the workers that could execute it."""
     run, need = facts.run, _need(facts)
-    able = worker_match.able(need, facts.crew)
+    able = worker_match.able(need, facts.workers)
     reasons = [
-        run_text.reserved(hand.name)
-        for hand in facts.crew
-        if hand.left.reserved_for is not None and hand.left.reserved_for == run.profile
+        run_text.reserved(worker.name)
+        for worker in facts.workers
+        if worker.left.reserved_for is not None and worker.left.reserved_for == run.profile
     ]
-    open_to_it = [hand for hand in able if hand.left.reserved_for in (None, run.profile)]
-    free = [hand for hand in open_to_it if hand.left.fits(need)]
-    slots = sum(hand.left.slots for hand in free)
+    open_to_it = [worker for worker in able if worker.left.reserved_for in (None, run.profile)]
+    free = [worker for worker in open_to_it if worker.left.fits(need)]
+    slots = sum(worker.left.slots for worker in free)
     if facts.ahead.count >= max(slots, 1):
         settled = (run.eligible_at or run.due) + priority.bound(facts.priority, facts.credit)
         reasons.append(run_text.behind(facts, settled))
     if not free:
-        all_slots = sum(hand.idle.slots for hand in able)
+        all_slots = sum(worker.idle.slots for worker in able)
         reasons.append(run_text.busy(facts, len(able), all_slots, len(able) - len(open_to_it)))
     if not reasons:
         reasons.append(run_text.claimable(run, free[0].name))

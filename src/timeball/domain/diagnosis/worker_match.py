@@ -23,41 +23,41 @@ class WorkerOffer(Struct, frozen=True, kw_only=True):
     """The names of the Python functions that are registered on the worker."""
 
 
-def able(need: Need, crew: Sequence[WorkerOffer]) -> list[WorkerOffer]:
+def able(need: Need, workers: Sequence[WorkerOffer]) -> list[WorkerOffer]:
     """Return the workers that could execute a run with these requirements if they were idle."""
-    return [hand for hand in crew if hand.idle.fits(need)]
+    return [worker for worker in workers if worker.idle.fits(need)]
 
 
 def lacking(
-    need: Need, function: str | None, crew: Sequence[WorkerOffer], kind: str | None = None, draining: int = 0
+    need: Need, function: str | None, workers: Sequence[WorkerOffer], kind: str | None = None, draining: int = 0
 ) -> Reason | None:
     """Return the reason why no live worker can ever execute a run; None if at least one can. `draining` is the number
-    of live workers that accept no new runs and are not in `crew`.
+    of live workers that accept no new runs and are not in `workers`.
     """
-    if not crew and need == PLAIN:
+    if not workers and need == PLAIN:
         return Reason(
             code=Code.NO_WORKER,
             text=f"No worker accepts new runs: {_drain(draining)}." if draining else "There is no worker.",
             unblocks="Start a worker: timeball worker, or timeball up for a server with a worker.",
         )
-    if kind is not None and crew:
-        takers = [hand for hand in crew if hand.idle.kinds is None or kind_label(kind) in hand.idle.kinds]
-        if not takers:
+    if kind is not None and workers:
+        accepting = [worker for worker in workers if worker.idle.kinds is None or kind_label(kind) in worker.idle.kinds]
+        if not accepting:
             return Reason(
                 code=Code.NO_FITTING_WORKER,
-                text=f"No worker accepts {kind} jobs ({counted(len(crew), 'worker')} with other kinds only).",
+                text=f"No worker accepts {kind} jobs ({counted(len(workers), 'worker')} with other kinds only).",
                 unblocks=f"Start a worker that does: timeball worker --kinds {kind}, or one without --kinds.",
             )
         # The kind fits these workers. The rest of the function checks the other requirements.
-        crew = [structs.replace(hand, idle=structs.replace(hand.idle, kinds=None)) for hand in takers]
-    fitting = able(need, crew)
+        workers = [structs.replace(worker, idle=structs.replace(worker.idle, kinds=None)) for worker in accepting]
+    fitting = able(need, workers)
     if not fitting:
         return Reason(
             code=Code.NO_FITTING_WORKER,
-            text=f"No worker offers {need}: {_shortcoming(need, crew, draining)}.",
+            text=f"No worker offers {need}: {_shortage(need, workers, draining)}.",
             unblocks=f"Start a worker that does: timeball worker{_options(need)}; or reduce the requirements.",
         )
-    if function is not None and not any(function in hand.functions for hand in fitting):
+    if function is not None and not any(function in worker.functions for worker in fitting):
         others = "the only suitable worker runs" if len(fitting) == 1 else f"all {len(fitting)} suitable workers run"
         return Reason(
             code=Code.NO_FUNCTION,
@@ -71,19 +71,21 @@ def _drain(draining: int) -> str:
     return f"{counted(draining, 'worker')} {'is' if draining == 1 else 'are'} draining"
 
 
-def _shortcoming(need: Need, crew: Sequence[WorkerOffer], draining: int) -> str:
+def _shortage(need: Need, workers: Sequence[WorkerOffer], draining: int) -> str:
     """Return the missing requirement, as exactly as possible."""
-    if not crew:
+    if not workers:
         return _drain(draining) if draining else "there is no worker"
-    if unknown := [label for label in sorted(need.labels) if not any(label in hand.idle.labels for hand in crew)]:
+    if unknown := [
+        label for label in sorted(need.labels) if not any(label in worker.idle.labels for worker in workers)
+    ]:
         return f"no worker has the label{'s' if len(unknown) > 1 else ''} {listed(unknown)}"
-    suited = [hand.idle for hand in crew if hand.idle.suits(need)]
+    suited = [worker.idle for worker in workers if worker.idle.suits(need)]
     if not suited:
         if need.labels:
             return "no worker has all of these labels"
-        return f"{counted(len(crew), 'worker')} can only execute runs that require a label"
-    whose = "of the workers with these labels" if need.labels else f"of {counted(len(crew), 'worker')}"
-    return f"the largest offers {whose} are {_largest(suited)}"
+        return f"{counted(len(workers), 'worker')} can only execute runs that require a label"
+    of_which = "of the workers with these labels" if need.labels else f"of {counted(len(workers), 'worker')}"
+    return f"the largest offers {of_which} are {_largest(suited)}"
 
 
 def _largest(offers: Sequence[Offer]) -> str:

@@ -24,7 +24,7 @@ PREEMPTION_DELAY: Final = 500 * MILLISECOND
 """
 MAX_PREEMPTION_DURATION: Final = 5 * MINUTE
 """Microseconds after which a suspended process is resumed in any case."""
-LENDING: Final = 5 * SECOND
+UNUSED_SLOTS_TIMEOUT: Final = 5 * SECOND
 """Microseconds after which a suspended process is resumed if no run has used its slots."""
 
 
@@ -40,7 +40,7 @@ class Running(Struct, frozen=True):
     started_at: Micros
 
     @property
-    def lends(self) -> Need:
+    def freed_resources(self) -> Need:
         """The resources that become free while the attempt is suspended: slots and CPU. A suspended process keeps its
         memory."""
         return Need(self.need.slots, self.need.cpu)
@@ -114,13 +114,13 @@ def _takes(offer: Offer, waiting: PreemptingRun, need: Need) -> bool:
     return offer.fits(need) and offer.reserved_for in (None, waiting.profile)
 
 
-def _with(offer: Offer, lender: Running) -> Offer:
+def _with(offer: Offer, running: Running) -> Offer:
     """Return the offer of a worker as if this run were preempted."""
-    lent = lender.lends
+    freed = running.freed_resources
     return Offer(
         session=offer.session,
-        slots=offer.slots + lent.slots,
-        cpu=offer.cpu + lent.cpu,
+        slots=offer.slots + freed.slots,
+        cpu=offer.cpu + freed.cpu,
         memory=offer.memory,
         labels=offer.labels,
         dedicated=offer.dedicated,

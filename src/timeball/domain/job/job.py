@@ -24,7 +24,7 @@ from timeball.domain.schedule.calendar import MAX_CALENDARS, CalendarName, Exclu
 from timeball.domain.schedule.schedule import Follow, Immediate, Schedule
 from timeball.domain.task.retry import Delivery, Retry
 from timeball.domain.task.task import DEFAULT_GRACE, REMEMBERED, Task, check_duration
-from timeball.domain.workflow.definition import WOVEN, Workflow, WorkflowTask
+from timeball.domain.workflow.definition import WORKFLOW_PROFILE, Workflow, WorkflowTask
 
 Name = Annotated[str, Meta(max_length=200)]
 Moment = Annotated[str, Meta(max_length=64)]
@@ -194,7 +194,7 @@ class JobSpec(
     @property
     def profile(self) -> str | None:
         if type(self.task) is Workflow:
-            return WOVEN
+            return WORKFLOW_PROFILE
         if self.resources is None and not self.runs_on:
             return None
         return placement.profile(self.need, self.level)
@@ -287,7 +287,7 @@ class Job(Struct, frozen=True, gc=False, kw_only=True):
     """The instant at which a pause ends automatically."""
     fired: int = 0
     """Number of fires that became runs, for `max_runs`."""
-    owed: Micros | None = None
+    deferred_fire: Micros | None = None
     """The last fire that calendars excluded, if a deferred fire replaces it when they open. The schedule continues
     after it. `next_fire_at` is then the deferred fire or the next fire of the schedule, whichever is first."""
     slot: int | None = None

@@ -26,7 +26,7 @@ from timeball.domain.run.run import NewRun, new_run
 from timeball.domain.schedule.calendar import NamedCalendar
 from timeball.domain.schedule.closed_times import Closures
 from timeball.domain.schedule.schedule import Interval
-from timeball.domain.workflow.definition import WOVEN
+from timeball.domain.workflow.definition import WORKFLOW_PROFILE
 
 MAX_FIRES: Final = 100_000
 """Maximum number of fires of one backfill."""
@@ -136,7 +136,7 @@ def survey(
     now: Micros,
     *,
     calendars: Sequence[NamedCalendar] = (),
-    most: int = MAX_FIRES,
+    limit: int = MAX_FIRES,
 ) -> Iterator[Range | None]:
     """Count the fires of a job's schedule from `since` (inclusive) to `until` (exclusive). The iterator yields None
     after each slice of the work, and the range at the end. Raise `Invalid` if a backfill of them is not possible."""
@@ -156,8 +156,8 @@ def survey(
             break
         if at is not None:
             first, last, count = at if first is None else first, at, count + 1
-        if count > most:
-            raise Invalid(f"there are more than {most:,} fires in this range; choose a shorter range", "/to")
+        if count > limit:
+            raise Invalid(f"there are more than {limit:,} fires in this range; choose a shorter range", "/to")
         if closures.work > MAX_CALENDAR_WORK:
             raise Invalid("the job's calendars have too many windows in this range; choose a shorter range", "/to")
         if at is None or count % SLICE_FIRES == 0 or closures.work - worked > SLICE_WORK:
@@ -227,7 +227,7 @@ def run_of(backfill: Backfill, job: Job, fire_time: Micros, now: Micros) -> NewR
     run = new_run(job, run_id, Origin.BACKFILL, fire_time, now, eligible_at=now, retry_of=backfill.id)
     level = max(0, run.priority - 1)
     profile = run.profile
-    if profile is not None and profile != WOVEN:
+    if profile is not None and profile != WORKFLOW_PROFILE:
         profile = placement.profile(job.spec.need, level)
     return structs.replace(run, serial=True, start_by=None, priority=level, profile=profile)
 

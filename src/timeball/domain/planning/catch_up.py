@@ -25,7 +25,7 @@ class SearchPaused(Exception):
     were computed stay cached, so that the next plan gets further."""
 
 
-class Judge:
+class CatchUpRule:
     """Decides about the fires of one job, as seen at `now`. Lateness counts from the time at which a run should start:
     its fire time plus its jitter. A one-shot runs however late it is, unless it has a start deadline."""
 
@@ -77,7 +77,7 @@ class Judge:
         """Return the newest late fire after `since`; `since` if there is none. With jitter or calendars this need not
         be the last fire before now. The search therefore extends backwards in growing steps, and bounds the number of
         fires per step."""
-        width, nothing, too_much, most = SECOND, 0, 0, MAX_SCANNED
+        width, nothing, too_much, limit = SECOND, 0, 0, MAX_SCANNED
         most_work = self._closures.work + MAX_SEARCH_WORK
         while True:
             if self._closures.work > most_work:
@@ -85,9 +85,9 @@ class Judge:
             back = max(self.late - width, since)
             ahead = open_fires(self._job, back, self._closures)
             recent = takewhile(lambda at: at < self.late, without(self._taken, ahead))
-            found = list(islice(recent, most))
+            found = list(islice(recent, limit))
             late = [at for at in found if self._is_late(at)]
-            if len(found) == most:
+            if len(found) == limit:
                 too_much = width
             elif late or back == since:
                 return late[-1] if late else since
@@ -98,4 +98,4 @@ class Judge:
             elif too_much - nothing > SECOND:
                 width = (nothing + too_much) // 2
             else:
-                width, too_much, most = too_much, 0, most * 4
+                width, too_much, limit = too_much, 0, limit * 4

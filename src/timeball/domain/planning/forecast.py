@@ -115,13 +115,13 @@ def forecast_fires(
         if counts:
             found.unmeasured += sum(job.id not in means for job in rule.jobs)
         needs = [means.get(job.id, 0.0) * job.spec.need.slots for job in rule.jobs]
-        seconds, most = sum(needs), max(needs)
+        seconds, longest = sum(needs), max(needs)
         for at, fires in counts.items():
             bucket = found.buckets[at]
             bucket.fires += fires * len(rule.jobs)
             bucket.run_seconds += fires * seconds
             bucket.jobs += len(rule.jobs)
-            _keep(largest[at], (fires * most, fires, -number, rule))
+            _keep(largest[at], (fires * longest, fires, -number, rule))
     found.busiest = _busiest(found.buckets, largest, means)
     return found
 
@@ -179,7 +179,7 @@ def _key(job: Job) -> object:
     """Return a key that is equal for jobs with the same fires. A job whose fires depend on its own state or count has a
     key of its own."""
     spec, when = job.spec, job.spec.schedule
-    if spec.max_runs is not None or job.owed is not None or spec.one_shot:
+    if spec.max_runs is not None or job.deferred_fire is not None or spec.one_shot:
         return job.id
     bounds = (spec.starts, spec.ends, tuple(spec.calendars), spec.excluded)
     match when:

@@ -4,8 +4,8 @@ The plan applies the catch-up rule and the start deadline to overdue fires. The 
 a lock on the job.
 
 Calendars are evaluated when a fire is due, not before, so that a change of a calendar takes effect until then. A closed
-fire becomes part of a ledger row. With `excluded: next_open` the job then has one *deferred fire* (field `owed`): it is
-at the first open instant, and replaces all fires of the closure.
+fire becomes part of a ledger row. With `excluded: next_open` the job then has one *deferred fire* (field
+`deferred_fire`): it is at the first open instant, and replaces all fires of the closure.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from msgspec import Struct
 from timeball.domain.errors import InvalidSchedule
 from timeball.domain.instant import Micros, render
 from timeball.domain.job.job import HORIZON, Job, JobSpec, JobState, plan_at
-from timeball.domain.planning.catch_up import Judge, SearchPaused
+from timeball.domain.planning.catch_up import CatchUpRule, SearchPaused
 from timeball.domain.planning.open_fires import fires, open_fires, seek_open_fires, without
-from timeball.domain.planning.upcoming_fires import Course, instants
+from timeball.domain.planning.upcoming_fires import CalendarFires, instants
 from timeball.domain.run.ledger import Origin, Verdict
 from timeball.domain.schedule import schedule
 from timeball.domain.schedule.closed_times import OPEN, Closure, Closures
@@ -30,15 +30,15 @@ from timeball.domain.schedule.schedule import Follow, Immediate, Window
 __all__ = [
     "MAX_INSTANTS",
     "MAX_RUNS",
+    "CatchUpRule",
     "JobPlan",
-    "Judge",
     "PlannedFire",
     "Span",
     "begin",
-    "begins_anew",
     "fires",
     "first_fire",
     "look_after",
+    "may_have_restarted",
     "open_fires",
     "placed",
     "plan",
@@ -86,7 +86,7 @@ class JobPlan(Struct, frozen=True):
     """Runs and ledger rows, in the order of their fires."""
     next_fire_at: Micros | None
     plan_at: Micros | None
-    owed: Micros | None = None
+    deferred_fire: Micros | None = None
     calendars: tuple[tuple[str, str, int], ...] = ()
     """Tenant, name and version of the calendars that the plan was computed with. The store writes the plan only if
     these versions are current."""
@@ -178,25 +178,25 @@ def plan(
     spec = job.spec
     if spec.max_runs is not None:
         most_runs = min(most_runs, spec.max_runs - job.fired)
-    if closures is not OPEN or job.owed is not None:
+    if closures is not OPEN or job.deferred_fire is not None:
         return _plan_around(job, now, taken, closures, most_runs, most_instants)
     steps: list[PlannedFire | _Gap] = []
     runs = looked_at = 0
     last_run: Micros | None = None
     ahead = instants(job, taken)
     upcoming = next(ahead, None)
-    judge = Judge(job, now, taken) if upcoming is not None and upcoming < now else None
-    if judge is not None and upcoming is not None and upcoming < judge.surely_dropped and most_runs > 0:
-        gone, upcoming, ahead = _long_gone(upcoming, ahead, judge.surely_dropped, most_instants)
+    catch_up_rule = CatchUpRule(job, now, taken) if upcoming is not None and upcoming < now else None
+    if catch_up_rule is not None and upcoming is not None and upcoming < catch_up_rule.surely_dropped and most_runs > 0:
+        gone, upcoming, ahead = _skip_missed(upcoming, ahead, catch_up_rule.surely_dropped, most_instants)
         looked_at = gone.count
         steps += [gone] if gone.count else []
     horizon = _horizon(job, now)
     while upcoming is not None and upcoming <= horizon and runs < most_runs and looked_at < most_instants:
         instant, upcoming = upcoming, next(ahead, None)
         looked_at += 1
-        verdict = None if judge is None else judge.verdict(instant, upcoming)
+        verdict = None if catch_up_rule is None else catch_up_rule.verdict(instant, upcoming)
         if verdict is None:
-            origin = Origin.SCHEDULE if judge is None else judge.origin(instant)
+            origin = Origin.SCHEDULE if catch_up_rule is None else catch_up_rule.origin(instant)
             steps.append(PlannedFire(instant, origin, max(instant, now)))
             runs += 1
             last_run = instant
@@ -217,11 +217,11 @@ def _plan_around(
     runs = looked_at = 0
     last_run: Micros | None = None
     horizon = _horizon(job, now)
-    course = Course(job, taken, closures)
-    judge = Judge(job, now, taken, closures)
+    calendar_fires = CalendarFires(job, taken, closures)
+    catch_up_rule = CatchUpRule(job, now, taken, closures)
     most_instants = min(most_instants, MAX_CLOSED_INSTANTS)
     most_work = closures.work + MAX_CALENDAR_WORK
-    while (instant := course.upcoming) is not None and runs < most_runs and looked_at < most_instants:
+    while (instant := calendar_fires.upcoming) is not None and runs < most_runs and looked_at < most_instants:
         closure = closures.at(instant)
         if instant > horizon or (closure is not None and instant > now):
             break
@@ -229,33 +229,33 @@ def _plan_around(
             break  # the next plan continues here, with the calendar pages that are cached by then
         looked_at += 1
         if closure is not None:
-            if course.exclude(closure):
+            if calendar_fires.exclude(closure):
                 _extend(steps, instant, Verdict.SKIPPED, _excluded(job, closure))
             continue
-        owed = course.owed
-        course.take()
+        deferred_fire = calendar_fires.deferred_fire
+        calendar_fires.take()
         try:
-            verdict = judge.verdict(instant, course.upcoming) if instant < now else None
+            verdict = catch_up_rule.verdict(instant, calendar_fires.upcoming) if instant < now else None
         except SearchPaused:
-            return JobPlan(job, _done(job, steps), instant, now, owed, closures.versions)
+            return JobPlan(job, _done(job, steps), instant, now, deferred_fire, closures.versions)
         if verdict is not None:
             _extend(steps, instant, verdict)
             continue
         steps.append(
-            PlannedFire(instant, judge.origin(instant) if instant < now else Origin.SCHEDULE, max(instant, now))
+            PlannedFire(instant, catch_up_rule.origin(instant) if instant < now else Origin.SCHEDULE, max(instant, now))
         )
         runs += 1
         last_run = instant
         if instant > now:
             break
-    upcoming, owed = course.upcoming, course.owed
+    upcoming, deferred_fire = calendar_fires.upcoming, calendar_fires.deferred_fire
     if job.spec.max_runs is not None and job.fired + runs >= job.spec.max_runs:
-        upcoming = owed = None
+        upcoming = deferred_fire = None
     look_again = _look_again(job, upcoming, last_run, now)
     if upcoming is not None and upcoming > now and closures.at(upcoming) is not None:
         # The calendars are evaluated again when this fire is due, so no run is created for it now.
         look_again = upcoming
-    return JobPlan(job, _done(job, steps), upcoming, look_again, owed, closures.versions)
+    return JobPlan(job, _done(job, steps), upcoming, look_again, deferred_fire, closures.versions)
 
 
 def _horizon(job: Job, now: Micros) -> Micros:
@@ -290,8 +290,8 @@ def set_back(job: Job, now: Micros, back: Micros, given_back: int, taken: frozen
     job = job.with_(fired=max(0, job.fired - given_back))
     if isinstance(job.spec.schedule, Immediate):
         return job
-    if job.owed is not None and job.owed > now:
-        job = job.with_(owed=None)
+    if job.deferred_fire is not None and job.deferred_fire > now:
+        job = job.with_(deferred_fire=None)
     following = job.next_fire_at
     if job.spec.follows is not None:
         following = following - back if following is not None and following > now else following
@@ -303,7 +303,7 @@ def set_back(job: Job, now: Micros, back: Micros, given_back: int, taken: frozen
     return job.with_(next_fire_at=following, plan_at=now if looks else None, last_span=None)
 
 
-def begins_anew(job: Job) -> bool:
+def may_have_restarted(job: Job) -> bool:
     """True if an edit may have restarted the schedule before fires that were planned as runs already, up to the horizon
     of planning. A user may have cancelled such a run, and then its fire must not be planned again."""
     return job.version > 1 and job.next_fire_at is not None and job.next_fire_at <= job.updated_at + HORIZON
@@ -319,7 +319,7 @@ def first_fire(job: Job, now: Micros) -> Micros:
             detail = f"this schedule never fires: its first fire would be at {render(endless)}, after endAt"
             raise InvalidSchedule(detail, "/endAt")
         raise InvalidSchedule("this schedule never fires", "/startAt" if spec.start_at else "/schedule/expression")
-    if spec.one_shot and spec.start_deadline is not None and Judge(job, now).verdict(first, None) is not None:
+    if spec.one_shot and spec.start_deadline is not None and CatchUpRule(job, now).verdict(first, None) is not None:
         detail = f"this schedule never fires: {render(first)} is longer ago than startDeadline, {spec.start_deadline}"
         raise InvalidSchedule(detail, "/startDeadline")
     return first
@@ -343,14 +343,14 @@ def look_after(job: Job, upcoming: Micros | None, now: Micros) -> Micros | None:
     return min([*looks, *([ends] if ends is not None and ends > now else [])], default=None)
 
 
-def _long_gone(
-    upcoming: Micros, ahead: Iterator[Micros], before: Micros, most: int
+def _skip_missed(
+    upcoming: Micros, ahead: Iterator[Micros], before: Micros, limit: int
 ) -> tuple[_Gap, Micros, Iterator[Micros]]:
     """Skip the oldest fires after a long outage quickly: fires that are followed by another fire before the instant
-    `before`, at most `most` of them. Return their gap, the next fire and the rest of the fires."""
+    `before`, at most `limit` of them. Return their gap, the next fire and the rest of the fires."""
     first = last = upcoming
     count = 0
-    for following in islice(ahead, most):
+    for following in islice(ahead, limit):
         if following >= before:
             ahead = chain((following,), ahead)
             break

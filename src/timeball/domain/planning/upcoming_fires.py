@@ -22,8 +22,8 @@ def instants(job: Job, taken: frozenset[Micros] = frozenset()) -> Iterator[Micro
 def coming(job: Job, after: Micros, closures: Closures = OPEN) -> Iterator[Micros]:
     """Return the expected fires after an instant: those that are planned as runs already, and further ones, up to the
     job's `max_runs`."""
-    if job.owed is not None:
-        return islice((at for at in _coming_owed(job, closures) if at > after), _left(job))
+    if job.deferred_fire is not None:
+        return islice((at for at in _fires_after_deferred(job, closures) if at > after), _left(job))
     if job.spec.max_runs is None or job.next_fire_at is None:
         return open_fires(job, after, closures)
     following = job.next_fire_at
@@ -31,8 +31,8 @@ def coming(job: Job, after: Micros, closures: Closures = OPEN) -> Iterator[Micro
     return chain(planned, islice(open_fires(job, max(after, following - 1), closures), _left(job)))
 
 
-def _coming_owed(job: Job, closures: Closures) -> Iterator[Micros]:
-    first = Course(job, frozenset(), closures).upcoming
+def _fires_after_deferred(job: Job, closures: Closures) -> Iterator[Micros]:
+    first = CalendarFires(job, frozenset(), closures).upcoming
     if first is None:
         return iter(())
     if closures.at(first) is not None:
@@ -44,20 +44,20 @@ def _left(job: Job) -> int | None:
     return None if job.spec.max_runs is None else max(0, job.spec.max_runs - job.fired)
 
 
-class Course:
+class CalendarFires:
     """The upcoming fires of a job with calendars, one at a time: the fires of its schedule and the deferred fire."""
 
     def __init__(self, job: Job, taken: frozenset[Micros], closures: Closures) -> None:
         self._job, self._taken, self._closures = job, taken, closures
-        self.owed = job.owed
+        self.deferred_fire = job.deferred_fire
         self._opens: Micros | None = None
         """The instant of the deferred fire; None if there is none."""
-        if job.owed is None:
+        if job.deferred_fire is None:
             self._raw = instants(job, taken)
         else:
-            self._raw = without(taken, fires(job, job.owed))
+            self._raw = without(taken, fires(job, job.deferred_fire))
             # If an edit of a calendar or of the job ended the closure early, the deferred fire is due at that edit.
-            self._owe(closures.opening(max(job.owed + 1, closures.changed_at, job.updated_at)))
+            self._defer(closures.opening(max(job.deferred_fire + 1, closures.changed_at, job.updated_at)))
         self._next = next(self._raw, None)
 
     @property
@@ -70,18 +70,18 @@ class Course:
         """Continue after the upcoming instant, which is closed. Return False if that instant was not a fire of the
         schedule, but the point at which the search for the end of a closure had stopped."""
         if self._opens is not None and (self._next is None or self._opens < self._next):
-            self._owe(closure.end)
+            self._defer(closure.end)
             return False
         instant = self._advance()
         if instant is not None and self._job.spec.excluded == "next_open":
-            self.owed = instant
-            self._owe(closure.end)
+            self.deferred_fire = instant
+            self._defer(closure.end)
         return True
 
     def take(self) -> None:
         """Continue after the upcoming instant, which is open. It replaces the deferred fire, if there was one."""
         self._advance()
-        self.owed = self._opens = None
+        self.deferred_fire = self._opens = None
 
     def _advance(self) -> Micros | None:
         instant = self.upcoming
@@ -89,9 +89,9 @@ class Course:
             self._next = next(self._raw, None)
         return instant
 
-    def _owe(self, opens: Micros) -> None:
+    def _defer(self, opens: Micros) -> None:
         ends = self._job.spec.ends
         if opens in self._taken or (ends is not None and opens > ends):
-            self.owed = self._opens = None
+            self.deferred_fire = self._opens = None
         else:
             self._opens = opens

@@ -83,7 +83,7 @@ class Bounds(Struct, frozen=True):
 
     starts: Micros | None = None
     ends: Micros | None = None
-    most: int | None = None
+    limit: int | None = None
 
 
 UNBOUND: Final = Bounds()
@@ -160,7 +160,7 @@ def _within(
     def fires(after: Micros) -> Iterator[Micros]:
         return schedule.fires(plan, anchor, after, spread, ends=bounds.ends)
 
-    left = bounds.most
+    left = bounds.limit
     for each in around(fires, now, closures, excluded, bounds.ends):
         yield each
         if left is not None and each.mark != "excluded":

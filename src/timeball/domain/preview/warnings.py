@@ -164,11 +164,11 @@ def _of_clock_changes(plan: CronSchedule, rule: Cron, now: Micros) -> Iterator[s
         if start < change.at <= end and not keeps_step(rule, [change.shift]):
             times, many = change.clocks(change.affected(rule))
             if times:
-                fate = _fate(plan, rule, change, many)
-                yield f"on {change.date} clocks in {plan.timezone} go {change}: {times} {fate}"
+                effect = _effect(plan, rule, change, many)
+                yield f"on {change.date} clocks in {plan.timezone} go {change}: {times} {effect}"
 
 
-def _fate(plan: CronSchedule, rule: Cron, change: ClockChange, many: bool) -> str:
+def _effect(plan: CronSchedule, rule: Cron, change: ClockChange, many: bool) -> str:
     if change.shift < 0:
         come, fire = ("come", "fire") if many else ("comes", "fires")
         when = "the first time only" if rule.fixed and plan.dst_overlap == "first" else "both times"

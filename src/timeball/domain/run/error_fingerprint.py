@@ -28,12 +28,12 @@ _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
 _CLOCK = r"\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?"
 _ZONE = r"(?: ?(?:Z|UTC|GMT|[+-]\d\d:?\d\d))?"
 _UNITS = r"ns|us|µs|ms|s|sec|secs|seconds?|m|min|mins|minutes?|h|hours?|d|days?"
-_TELLING = "code|detail|details|error|errors|error_description|message|msg|reason|title|type"
+_MESSAGE_KEYS = "code|detail|details|error|errors|error_description|message|msg|reason|title|type"
 _NOUNS = "argument|attribute|column|constraint|field|function|module|named|relation|table|KeyError:|NameError: name"
 
 _RULES: Final = tuple(
-    (needle, re.compile(pattern), replacement)
-    for needle, pattern, replacement in (
+    (marker, re.compile(pattern), replacement)
+    for marker, pattern, replacement in (
         ("\x1b", r"\x1b\[[0-9;]*[A-Za-z]", ""),
         # A URL keeps its host and path. The user name, the query and the fragment are dropped.
         (
@@ -42,7 +42,7 @@ _RULES: Final = tuple(
             r"\1\2",
         ),
         # The error fields of a JSON response, and the names of code and tables, are kept: they are not data.
-        ('"', rf"(?i)\"({_TELLING})\"\s*:\s*\"((?:[^\"\\]|\\.)*)\"", r"\1: \2"),
+        ('"', rf"(?i)\"({_MESSAGE_KEYS})\"\s*:\s*\"((?:[^\"\\]|\\.)*)\"", r"\1: \2"),
         ("", rf"\b({_NOUNS}) ([\"'`])([A-Za-z_][\w.]*)\2", r"\1 \3"),
         ("", r"(?<!\w)[bruBRU]{0,2}([\"'`])(?:(?!\1)[^\n])*\1(?!\w)", "<text>"),
         ("", r"[“‘«][^“”‘’«»\n]*[”’»]", "<text>"),
@@ -74,26 +74,26 @@ def fingerprint(failure: Failure) -> str:
         str(failure.exit_code),
         str(failure.status),
         failure.exceptions[0] if failure.exceptions else "",
-        essence(failure.message),
+        normalized(failure.message),
     )
     return hashlib.sha256("\n".join(parts).encode("utf-8", "replace")).hexdigest()[:LENGTH]
 
 
-def essence(message: str) -> str:
+def normalized(message: str) -> str:
     """Return a message in which the parts that differ from run to run are replaced by placeholders."""
-    return _essence(message[:LOOKED_AT])
+    return _normalized(message[:LOOKED_AT])
 
 
-def remember_essences(messages: Iterable[str]) -> None:
+def cache_normalized(messages: Iterable[str]) -> None:
     """Compute and cache the essences of messages, so that `fingerprint` finds them in the cache. Any thread may call
     this."""
     for message in messages:
-        essence(message)
+        normalized(message)
 
 
 @lru_cache(maxsize=2_048)
-def _essence(text: str) -> str:
-    for needle, pattern, replacement in _RULES:
-        if needle in text:
+def _normalized(text: str) -> str:
+    for marker, pattern, replacement in _RULES:
+        if marker in text:
             text = pattern.sub(replacement, text)
     return text.strip()

@@ -11,7 +11,7 @@ from timeball.domain.job.job import Job, JobSpec, jitter_of
 from timeball.domain.run.ledger import DUE, Origin, Verdict
 from timeball.domain.run.lifecycle import Failure, Hold
 from timeball.domain.run.status import TERMINAL, Status
-from timeball.domain.workflow.definition import WOVEN
+from timeball.domain.workflow.definition import WORKFLOW_PROFILE
 
 
 class NewRun(Struct, frozen=True, gc=False, kw_only=True):
@@ -87,7 +87,7 @@ def new_run(
         origin=origin,
         priority=spec.level,
         eligible_at=due_at if eligible_at is None else max(eligible_at, due_at),
-        serial=job.serial or profile is WOVEN or origin is Origin.TASK,
+        serial=job.serial or profile is WORKFLOW_PROFILE or origin is Origin.TASK,
         created_at=now,
         due_at=None if due_at == fire_time else due_at,
         start_by=None if spec.start_deadline is None else due_at + duration.parse(spec.start_deadline),
@@ -97,7 +97,7 @@ def new_run(
     )
     if retry_of is None and edited is None and not spec.preemptible:
         return run
-    preemptible = preemption.MAX_PREEMPTIONS if spec.preemptible and profile is not WOVEN else None
+    preemptible = preemption.MAX_PREEMPTIONS if spec.preemptible and profile is not WORKFLOW_PROFILE else None
     return structs.replace(run, retry_of=retry_of, spec=edited, preemptible=preemptible)
 
 

@@ -21,8 +21,8 @@ _SHORT: Final = ((365 * DAY, "y"), (DAY, "d"), (HOUR, "h"), (MINUTE, "min"), (SE
 
 def listed(words: Sequence[str], last: str = "and") -> str:
     """Return `a`, `a and b` or `a, b and c`; an empty string for an empty list."""
-    most, final = ", ".join(words[:-1]), "".join(words[-1:])
-    return f"{most} {last} {final}" if most else final
+    limit, final = ", ".join(words[:-1]), "".join(words[-1:])
+    return f"{limit} {last} {final}" if limit else final
 
 
 def counted(count: int, noun: str) -> str:

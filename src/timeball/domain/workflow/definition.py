@@ -20,7 +20,7 @@ from timeball.domain.task.task import DEFAULT_GRACE, REMEMBERED, Task, check_dur
 
 MAX_TASKS: Final = 10_000
 
-WOVEN: Final = str(profile(Need(labels=frozenset({"(workflow)"})), 5))
+WORKFLOW_PROFILE: Final = str(profile(Need(labels=frozenset({"(workflow)"})), 5))
 """The placement profile of workflow runs. No worker can have its label, so that no worker claims them."""
 
 Name = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$(?!\n)")]

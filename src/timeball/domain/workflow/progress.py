@@ -73,7 +73,7 @@ class WorkflowStep(Struct):
         return self.state in ENDED
 
     @property
-    def is_ill(self) -> bool:
+    def counts_as_failed(self) -> bool:
         """True if the task counts as failed for the tasks that need it."""
         return self.state in (TaskState.FAILED, TaskState.CANCELLED) or (
             self.state is TaskState.SKIPPED and self.ill > 0
@@ -82,7 +82,7 @@ class WorkflowStep(Struct):
     @property
     def is_well(self) -> bool:
         """True if the task succeeded, or was skipped for another reason than a failure."""
-        return self.has_ended and not self.is_ill
+        return self.has_ended and not self.counts_as_failed
 
     def end(self, state: TaskState, reason: str = "") -> None:
         self.state, self.reason, self.fresh = state, reason, True
@@ -146,10 +146,10 @@ def tell(ended: WorkflowStep, child: WorkflowStep) -> None:
     """Update a task after a task that it needs has ended."""
     child.waits -= 1
     if ended.state is not TaskState.SUCCEEDED:
-        if not child.unmet or (ended.is_ill and not child.ill):
+        if not child.unmet or (ended.counts_as_failed and not child.ill):
             child.because = ended.name
         child.unmet += 1
-        child.ill += ended.is_ill
+        child.ill += ended.counts_as_failed
     if child.waits == 0:
         child.fresh = True
 

@@ -76,12 +76,12 @@ class Child:
     def signal(self, number: int) -> None:
         """Send a signal to the whole process group."""
         if not self.exited.done():
-            self._guard.say(do="signal", id=self._id, number=number)
+            self._guard.send(do="signal", id=self._id, number=number)
 
     def kill(self) -> None:
         """Kill the process, its group and all its descendants."""
         if not self.exited.done():
-            self._guard.say(do="kill", id=self._id)
+            self._guard.send(do="kill", id=self._id)
 
 
 class ProcessGuard:
@@ -116,7 +116,7 @@ class ProcessGuard:
     def renew(self, deadline: Micros) -> None:
         self._deadline = deadline
         if self._socket is not None:
-            self.say(do="deadline", at=deadline)
+            self.send(do="deadline", at=deadline)
 
     def renew_from_thread(self, deadline: Micros) -> None:
         """Like `renew`, but called from another thread, because the event loop may be blocked."""
@@ -130,7 +130,7 @@ class ProcessGuard:
 
     def kill_all(self) -> None:
         if self._socket is not None:
-            self.say(do="kill_all")
+            self.send(do="kill_all")
 
     def spawn(
         self,
@@ -174,7 +174,7 @@ class ProcessGuard:
     def forget(self, folder: str) -> None:
         """Tell the guard that the folder of an ended process was removed."""
         if self._socket is not None:
-            self.say(do="forget", folder=folder)
+            self.send(do="forget", folder=folder)
 
     async def close(self) -> None:
         """End all processes and the guard."""
@@ -183,7 +183,7 @@ class ProcessGuard:
         if self._ending:
             await asyncio.wait(self._ending)
 
-    def say(self, **message: Any) -> None:
+    def send(self, **message: Any) -> None:
         self._send(message, [])
 
     def _launch(self) -> None:
@@ -208,10 +208,10 @@ class ProcessGuard:
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(ours.fileno(), self._readable)
         if self.confinement.cgroups:
-            self.say(do="group", worker=os.getpid())
-        self.say(do="confine", how=self.confinement.settings())
+            self.send(do="group", worker=os.getpid())
+        self.send(do="confine", how=self.confinement.settings())
         if self._deadline is not None:
-            self.say(do="deadline", at=self._deadline)
+            self.send(do="deadline", at=self._deadline)
 
     def _limits(self) -> list[str]:
         return [] if self._job_descriptors is None else [str(self._job_descriptors)]

@@ -102,7 +102,7 @@ class GuardProgram:
 
     def run(self) -> None:
         """Serve the worker until the worker or the keeper is gone."""
-        self.link.say(did="ready", pid=self.pid)
+        self.link.send(did="ready", pid=self.pid)
         while self.link.is_open and os.getppid() == self.keeper:
             self.reap()
             self.check_deadline()
@@ -130,10 +130,10 @@ class GuardProgram:
         poll.register(self.link.fileno(), select.POLLIN | (select.POLLOUT if self.link.has_unsent else 0))
         for descriptor in (self.wake, self.confiner.made.fileno(), *self.starting):
             poll.register(descriptor, select.POLLIN)
-        patience = self.patience()
-        return dict(poll.poll(None if patience is None else min(patience, 60.0) * 1e3))
+        poll_timeout = self.poll_timeout()
+        return dict(poll.poll(None if poll_timeout is None else min(poll_timeout, 60.0) * 1e3))
 
-    def patience(self) -> float | None:
+    def poll_timeout(self) -> float | None:
         if self.ended:
             return TICK
         if self.deadline is None or not self.jobs:
@@ -161,7 +161,7 @@ class GuardProgram:
             self.confiner.confine_guard()
         elif what == "group":
             self.groups = JobGroups(message["worker"], [self.keeper, self.pid])
-            self.link.say(did="grouped", folders=self.groups.folders, problem=self.groups.problem)
+            self.link.send(did="grouped", folders=self.groups.folders, problem=self.groups.problem)
         elif what == "deadline":
             self.deadline = message["at"]
         elif what == "kill_all":
@@ -183,7 +183,7 @@ class GuardProgram:
         ident = message["id"]
         if self.expired:
             close_all(descriptors)
-            self.link.say(did="refused", id=ident, step="lease", error=0)
+            self.link.send(did="refused", id=ident, step="lease", error=0)
             return
         ends: tuple[int, ...] = ()
         groups: list[str] = []
@@ -198,7 +198,7 @@ class GuardProgram:
         except OSError as error:
             close_all([*descriptors, *ends])
             self.close_groups(groups)
-            self.link.say(did="refused", id=ident, step="fork", error=error.errno)
+            self.link.send(did="refused", id=ident, step="fork", error=error.errno)
             return
         errors, errors_w = ends
         if pid == 0:
@@ -230,10 +230,10 @@ class GuardProgram:
             if job.folder is not None:
                 self.folders.discard(job.folder)
             step, number = problem.decode().split()
-            self.link.say(did="refused", id=job.id, step=step, error=int(number))
+            self.link.send(did="refused", id=job.id, step=step, error=int(number))
             return
         make_expendable(job.pid)
-        self.link.say(did="started", id=job.id, pid=job.pid)
+        self.link.send(did="started", id=job.id, pid=job.pid)
         for early in job.signals:
             with contextlib.suppress(OSError):
                 os.killpg(job.pid, early)
@@ -269,9 +269,9 @@ class GuardProgram:
         waiting = [each for each in self.ended if has_strays and each.until > now]
         for job, status, _ in self.ended[: len(self.ended) - len(waiting)]:
             if self.close_groups(job.groups):
-                self.link.say(did="exited", id=job.id, status=status, ran_out=True)
+                self.link.send(did="exited", id=job.id, status=status, ran_out=True)
             else:
-                self.link.say(did="exited", id=job.id, status=status)
+                self.link.send(did="exited", id=job.id, status=status)
         self.ended = waiting
 
     def close_groups(self, groups: list[str]) -> bool:

@@ -48,8 +48,8 @@ def become(
         # Move the descriptors out of the range that starts at 0 before they get their final numbers.
         lowest = SCRIPTS_FOLDER + 1 if message["script"] else len(descriptors)
         errors = fcntl.fcntl(errors, fcntl.F_DUPFD_CLOEXEC, lowest)
-        aside = [fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, lowest) for each in descriptors]
-        for place, descriptor in enumerate(aside):
+        in_own_thread = [fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, lowest) for each in descriptors]
+        for place, descriptor in enumerate(in_own_thread):
             os.dup2(descriptor, place, inheritable=True)
         argv, script = message["argv"], message["script"]
         scripts = os.open(message["scripts"], os.O_PATH | os.O_DIRECTORY) if script else -1

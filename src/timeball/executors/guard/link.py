@@ -67,7 +67,7 @@ class Link:
             del self._incoming[: 4 + length]
             yield message, self._descriptors.pop(0) if message.get("descriptors") else []
 
-    def say(self, **message: Any) -> None:
+    def send(self, **message: Any) -> None:
         content = json.dumps(message).encode()
         self._outgoing += struct.pack("!I", len(content)) + content
         self.flush()

@@ -134,7 +134,7 @@ class HttpExecutor:
                 return HttpResponse(unread.status, broken=str(unread))
             except aiohttp.ClientConnectorError as error:
                 if hop == 0:  # after a redirect, the target has already acted
-                    self._hand_back(error)
+                    self._raise_unless_target_failed(error)
                 raise
             except NotLookedUp as error:
                 if hop:
@@ -149,7 +149,7 @@ class HttpExecutor:
                 request = _redirected(request, answer.status, location)
         raise _RedirectRefused(f"the target redirected more than {MAX_REDIRECTS} times")
 
-    def _hand_back(self, error: aiohttp.ClientConnectorError) -> None:
+    def _raise_unless_target_failed(self, error: aiohttp.ClientConnectorError) -> None:
         """Raise an error that returns the run to the queue if the target is not the cause: this machine lacks a
         resource, or no name server answers.
         """
@@ -234,14 +234,14 @@ def _outcome(task: Http, answer: HttpResponse, attempt: ExecutorAttempt) -> Outc
                 "system", f"the target answered {answer.line}, and {answer.broken}; the status decides the outcome\n"
             )
         return Succeeded(response.result(answer))
-    patience = response.retry_after(answer.headers) if answer.status in (429, 503) else None
-    return _failed(task, response.message(answer), status=answer.status, patience=patience)
+    retry_after = response.retry_after(answer.headers) if answer.status in (429, 503) else None
+    return _failed(task, response.message(answer), status=answer.status, retry_after=retry_after)
 
 
-def _failed(task: Http, message: str, *, status: int | None = None, patience: Micros | None = None) -> Failed:
+def _failed(task: Http, message: str, *, status: int | None = None, retry_after: Micros | None = None) -> Failed:
     """Return a failure that names the target without the parts of its URL that may be secret."""
     url = URL(task.url)
     where = url.with_user(None).with_query(None).with_fragment(None)
     return Failed(
-        Failure(kind="http", message=f"{task.method} {where}: {message}", status=status, retry_after=patience)
+        Failure(kind="http", message=f"{task.method} {where}: {message}", status=status, retry_after=retry_after)
     )

@@ -59,9 +59,9 @@ class ReadBudget:
 class Pipe:
     """Reads a descriptor to its end and passes its content on as text. Owns the descriptor."""
 
-    def __init__(self, descriptor: int, heard: Callable[[str], None], budget: ReadBudget) -> None:
+    def __init__(self, descriptor: int, on_text: Callable[[str], None], budget: ReadBudget) -> None:
         self._descriptor: int | None = descriptor
-        self._heard = heard
+        self._on_text = on_text
         self._budget = budget
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._burst = 0
@@ -79,7 +79,7 @@ class Pipe:
         os.close(descriptor)
         rest = self._decoder.decode(b"", True)
         if rest:
-            self._heard(rest)
+            self._on_text(rest)
         if not self.ended.done():
             self.ended.set_result(None)
 
@@ -96,7 +96,7 @@ class Pipe:
             self.close()
             return
         self._budget.spend(len(data), self._loop)
-        self._heard(self._decoder.decode(data))
+        self._on_text(self._decoder.decode(data))
         self._burst += len(data)
         if self._burst >= BURST:
             self._burst = 0
@@ -108,7 +108,7 @@ class Pipe:
             self._loop.add_reader(self._descriptor, self._readable)
 
 
-class SaidLines:
+class OutputLines:
     """Finds commands for Timeball at the beginning of output lines: `::progress 50 optional message`, which is reported
     at once, and `::result JSON`, of which the last one counts.
     """
@@ -175,10 +175,10 @@ def _step(line: str) -> tuple[float, str] | None:
     """Return the fraction and the note of `::progress 50 note`, `50% note` or `50 % note`, or None for anything else.
     It reads the line once; a regular expression for the whole line took milliseconds for a line of blanks.
     """
-    said = line.removeprefix("::progress")
-    words = said.lstrip(_BLANK)
+    text = line.removeprefix("::progress")
+    words = text.lstrip(_BLANK)
     percent = _PERCENT.match(words)
-    if percent is None or len(words) == len(said):
+    if percent is None or len(words) == len(text):
         return None
     rest = words[percent.end() :]
     after = rest.lstrip(_BLANK)

@@ -27,19 +27,19 @@ from timeball.domain.run.lifecycle import Failed, Failure, Outcome, Succeeded
 from timeball.executors import results
 from timeball.executors.environment import environment_of, mark_of
 from timeball.executors.guard.guard import Child, GuardDied, ProcessGuard, StartRefused
-from timeball.executors.process.pipes import Pipe, ReadBudget, SaidLines
+from timeball.executors.process.pipes import OutputLines, Pipe, ReadBudget
 from timeball.executors.shortage import beginning
-from timeball.executors.threads import aside
+from timeball.executors.threads import in_own_thread
 from timeball.job_user import JobUser
 from timeball.ports.executor import ExecutorAttempt, OutOfResources
 from timeball.resource_shortage import SHORTAGES
 
-LINGER: Final = 1.0
+DRAIN_TIMEOUT: Final = 1.0
 """Seconds to wait for the end of the output after the process and its group have ended, because another process may
 still have the pipe open.
 """
 PERMISSION_DENIED: Final = "permission denied"
-LAST_WORDS: Final = 2_000
+MAX_STDERR_TAIL: Final = 2_000
 """Maximum number of characters of standard error that are kept to explain a failure."""
 
 
@@ -50,7 +50,7 @@ class Exit:
     code: int
     """The exit code of the process; 128 + n if signal n killed it."""
     signal: int | None
-    last_words: str
+    stderr_tail: str
     """The end of the standard error of the process."""
     result: str | None = None
     """The result that the process printed, or None."""
@@ -90,20 +90,16 @@ class Processes:
             folder = tempfile.mkdtemp(prefix="timeball-") if cwd is None else None
         watch = _Watch(attempt, self._budget)
         user = self.user
-        heard = (
-            [watch.heard_stdout, watch.heard_stderr]
-            if words is None
-            else [watch.heard_stdout, watch.heard_stderr, words]
-        )
+        on_text = [watch.on_stdout, watch.on_stderr] if words is None else [watch.on_stdout, watch.on_stderr, words]
         complete = environment_of(attempt, env, user)
         resources = attempt.spec.resources
         memory_mb = resources.memory_mb if resources is not None else 0
         try:
             with beginning(), _closed_on_error() as descriptors:
                 descriptors.append(_readable_file(stdin))
-                descriptors += map(watch.pipe, heard)
+                descriptors += map(watch.pipe, on_text)
                 if user is not None:
-                    _hand_to(user, folder, descriptors if stdin is not None else descriptors[1:])
+                    _give_access(user, folder, descriptors if stdin is not None else descriptors[1:])
                 child = self._guard.spawn(
                     argv,
                     env=complete,
@@ -116,7 +112,7 @@ class Processes:
                 )
             watch.watch(child)
             status = await child.exited
-            await watch.hear_out()
+            await watch.drain_pipes()
         except StartRefused as error:
             if error.number in SHORTAGES:  # the guard refuses only what has not started
                 raise OutOfResources(str(error)) from error
@@ -130,7 +126,7 @@ class Processes:
         ended = watch.exit(status)
         if child.ran_out_of_memory:
             attempt.log("system", f"out of memory: the job used more than the {memory_mb} MiB of its resources\n")
-        if (ended.code or words) and PERMISSION_DENIED in ended.last_words.lower():
+        if (ended.code or words) and PERMISSION_DENIED in ended.stderr_tail.lower():
             self._hint_at_closed_folders(attempt)
         return ended
 
@@ -152,7 +148,7 @@ class Processes:
             return
         except OSError:
             try:
-                await asyncio.shield(aside(partial(shutil.rmtree, folder, ignore_errors=True)))
+                await asyncio.shield(in_own_thread(partial(shutil.rmtree, folder, ignore_errors=True)))
             except RuntimeError:  # no thread is available: the guard removes the folder when it exits
                 return
         self._guard.forget(folder)
@@ -164,19 +160,19 @@ class _Watch:
     def __init__(self, attempt: ExecutorAttempt, budget: ReadBudget) -> None:
         self._attempt = attempt
         self._budget = budget
-        self._said = SaidLines(attempt)
-        self._last_words = ""
+        self._lines = OutputLines(attempt)
+        self._stderr_tail = ""
         self._pipes: list[Pipe] = []
         self._child: Child | None = None
         self._force: asyncio.TimerHandle | None = None
 
-    def pipe(self, heard: Callable[[str], None]) -> int:
+    def pipe(self, on_text: Callable[[str], None]) -> int:
         """Return the write end of a new pipe for the process."""
-        ours, theirs = os.pipe()
+        reading_end, theirs = os.pipe()
         try:
-            self._pipes.append(Pipe(ours, heard, self._budget))
+            self._pipes.append(Pipe(reading_end, on_text, self._budget))
         except BaseException:
-            os.close(ours)
+            os.close(reading_end)
             os.close(theirs)
             raise
         return theirs
@@ -186,16 +182,16 @@ class _Watch:
         self._attempt.on_cancel(self._stop)
         self._attempt.on_pause(partial(child.signal, signal.SIGSTOP), partial(child.signal, signal.SIGCONT))
 
-    async def hear_out(self) -> None:
+    async def drain_pipes(self) -> None:
         open_pipes = [pipe.ended for pipe in self._pipes if not pipe.ended.done()]
         if open_pipes:
-            await asyncio.wait(open_pipes, timeout=LINGER)
+            await asyncio.wait(open_pipes, timeout=DRAIN_TIMEOUT)
 
     def close(self) -> None:
         """Close the pipes and kill the process, if it still runs because the wait for it was interrupted."""
         for pipe in self._pipes:
             pipe.close()
-        self._said.end()
+        self._lines.end()
         if self._force is not None:
             self._force.cancel()
         if self._child is not None:
@@ -204,14 +200,14 @@ class _Watch:
     def exit(self, status: int) -> Exit:
         number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
         code = os.WEXITSTATUS(status) if number is None else 128 + number
-        return Exit(code, number, self._last_words.rstrip(), self._said.result)
+        return Exit(code, number, self._stderr_tail.rstrip(), self._lines.result)
 
-    def heard_stdout(self, text: str) -> None:
-        self._said.feed(text)
+    def on_stdout(self, text: str) -> None:
+        self._lines.feed(text)
         self._attempt.log("stdout", text)
 
-    def heard_stderr(self, text: str) -> None:
-        self._last_words = (self._last_words + text[-LAST_WORDS:])[-LAST_WORDS:]
+    def on_stderr(self, text: str) -> None:
+        self._stderr_tail = (self._stderr_tail + text[-MAX_STDERR_TAIL:])[-MAX_STDERR_TAIL:]
         self._attempt.log("stderr", text)
 
     def _stop(self) -> None:
@@ -238,7 +234,7 @@ def outcome_of(ended: Exit | Failed, attempt: ExecutorAttempt) -> Outcome:
     if ended.signal is not None:
         with contextlib.suppress(ValueError):
             what = f"killed by {signal.Signals(ended.signal).name} ({what})"
-    last_lines = "\n".join(ended.last_words.splitlines()[-3:])
+    last_lines = "\n".join(ended.stderr_tail.splitlines()[-3:])
     message = f"{what}: {last_lines}" if last_lines else what
     return Failed(Failure(kind="exit", message=message, exit_code=ended.code))
 
@@ -271,7 +267,7 @@ def _closed_on_error() -> Iterator[list[int]]:
         raise
 
 
-def _hand_to(user: JobUser, folder: str | None, descriptors: Sequence[int]) -> None:
+def _give_access(user: JobUser, folder: str | None, descriptors: Sequence[int]) -> None:
     """Give the user of the job access to its folder, and to /dev/stdin, /dev/stdout and /dev/stderr."""
     if folder is not None:
         os.chown(folder, user.uid, user.gid)

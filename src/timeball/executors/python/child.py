@@ -19,7 +19,7 @@ import msgspec
 from timeball.domain import instant
 from timeball.domain.run.lifecycle import Failed, Failure, Succeeded
 from timeball.executors import results
-from timeball.executors.python.child_protocol import Order, Word
+from timeball.executors.python.child_protocol import ChildMessage, Order
 from timeball.executors.python.executor import line, raised, returned, step
 from timeball.tasks import REGISTRY, Context
 
@@ -36,24 +36,24 @@ class ChildReports:
         self._lock = threading.Lock()
         self.cancelled = False
 
-    def say(self, word: Word) -> None:
+    def send(self, word: ChildMessage) -> None:
         content = msgspec.json.encode(word) + b"\n"
         with self._lock:
             while content:
                 content = content[self._file.write(content) :]
 
     def log(self, text: str) -> None:
-        self.say(Word(log=results.clean(line(text))))
+        self.send(ChildMessage(log=results.clean(line(text))))
 
     def progress(self, fraction: float, note: str) -> None:
-        if (told := step(fraction, note)) is not None:
-            self.say(Word(progress=told))
+        if (report := step(fraction, note)) is not None:
+            self.send(ChildMessage(progress=report))
 
     def cancel(self, *_: object) -> None:
         self.cancelled = True
 
 
-def call(order: Order, voice: ChildReports) -> Succeeded | Failed:
+def call(order: Order, reports: ChildReports) -> Succeeded | Failed:
     try:
         importlib.import_module(order.module)
         function = REGISTRY.get(order.function)
@@ -64,8 +64,8 @@ def call(order: Order, voice: ChildReports) -> Succeeded | Failed:
         if function.wants_context:
             # A function with a context can ask whether to stop, and gets time to do so. Other functions end with the
             # signal.
-            signal.signal(signal.SIGTERM, voice.cancel)
-            arguments = {**arguments, "ctx": _context(order, voice)}
+            signal.signal(signal.SIGTERM, reports.cancel)
+            arguments = {**arguments, "ctx": _context(order, reports)}
         result = function.call(**arguments)
         if inspect.iscoroutine(result):
             result = asyncio.run(result)
@@ -79,7 +79,7 @@ def _complain(stream: str, text: str) -> None:
         sys.stderr.write(text)
 
 
-def _context(order: Order, voice: ChildReports) -> Context:
+def _context(order: Order, reports: ChildReports) -> Context:
     return Context(
         job_id=order.job_id,
         run_id=order.run_id,
@@ -87,17 +87,17 @@ def _context(order: Order, voice: ChildReports) -> Context:
         fencing_token=order.token,
         fire_time=instant.to_datetime(order.fire_time),
         parameters=order.parameters,
-        say_progress=voice.progress,
-        say_log=voice.log,
-        ask_cancelled=lambda: voice.cancelled,
+        say_progress=reports.progress,
+        say_log=reports.log,
+        ask_cancelled=lambda: reports.cancelled,
     )
 
 
 def main() -> None:
-    voice = ChildReports()
+    reports = ChildReports()
     os.environ.pop("PYTHONPATH", None)
     order = msgspec.json.decode(sys.stdin.buffer.read(), type=Order)
-    voice.say(Word(outcome=call(order, voice)))
+    reports.send(ChildMessage(outcome=call(order, reports)))
 
 
 if __name__ == "__main__":

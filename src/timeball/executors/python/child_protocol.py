@@ -23,7 +23,7 @@ class Order(Struct, frozen=True, kw_only=True):
     parameters: dict[str, Any]
 
 
-class Word(Struct, frozen=True, omit_defaults=True):
+class ChildMessage(Struct, frozen=True, omit_defaults=True):
     """A message of the child: one line of JSON on its descriptor 3."""
 
     progress: tuple[float, str] | None = None

@@ -16,14 +16,14 @@ from timeball.domain import instant
 from timeball.domain.run.lifecycle import Failed, Failure, Outcome, Succeeded
 from timeball.domain.task.task import Python
 from timeball.executors import results
-from timeball.executors.python.streams import SPEAKER
+from timeball.executors.python.streams import CURRENT_REPORTS
 from timeball.executors.threads import Threads
 from timeball.ports.executor import ExecutorAttempt
 from timeball.tasks import Context, Function, Registry
 
-MAX_UNHEARD: Final = 1024 * 1024
+MAX_BUFFERED_LENGTH: Final = 1024 * 1024
 """Maximum number of characters that a thread may log before the event loop processes them; more is dropped."""
-MAX_UNHEARD_PIECES: Final = 5_000
+MAX_BUFFERED_PIECES: Final = 5_000
 """Maximum number of switches between streams before the event loop processes them; each is one call there."""
 
 MAX_TRACEBACK: Final = 256 * 1024
@@ -78,45 +78,45 @@ class PythonExecutor:
         return self._process_mode.execute(attempt, function)
 
     async def _in_loop(self, attempt: ExecutorAttempt, function: Function) -> Outcome:
-        voice = LoopVoice(attempt, asyncio.get_running_loop())
+        reports = LoopReports(attempt, asyncio.get_running_loop())
         arguments = attempt.spec.parameters
         if function.wants_context:
-            arguments = {**arguments, "ctx": context_of(attempt, voice)}
-        before = SPEAKER.set(voice)
+            arguments = {**arguments, "ctx": context_of(attempt, reports)}
+        before = CURRENT_REPORTS.set(reports)
         try:
             result = await function.call(**arguments)
         except GeneratorExit:  # The event loop is gone, and this is another context.
             raise
         except asyncio.CancelledError:
-            SPEAKER.reset(before)
+            CURRENT_REPORTS.reset(before)
             raise
         except BaseException as error:
-            SPEAKER.reset(before)
+            CURRENT_REPORTS.reset(before)
             return raised(error, attempt.log)
-        SPEAKER.reset(before)
+        CURRENT_REPORTS.reset(before)
         return returned(function.name, result, attempt.log)
 
     async def _in_thread(self, attempt: ExecutorAttempt, function: Function) -> Outcome:
-        voice = ThreadVoice(attempt, asyncio.get_running_loop())
+        reports = ThreadReports(attempt, asyncio.get_running_loop())
         arguments = attempt.spec.parameters
         if function.wants_context:
-            arguments = {**arguments, "ctx": context_of(attempt, voice)}
+            arguments = {**arguments, "ctx": context_of(attempt, reports)}
 
         def call() -> Outcome:
-            before = SPEAKER.set(voice)
+            before = CURRENT_REPORTS.set(reports)
             try:
                 result = function.call(**arguments)
             except BaseException as error:
-                return raised(error, voice.write)
+                return raised(error, reports.write)
             finally:
-                SPEAKER.reset(before)
-            return returned(function.name, result, voice.write)
+                CURRENT_REPORTS.reset(before)
+            return returned(function.name, result, reports.write)
 
         # A thread cannot be interrupted: the function is informed through `ctx.cancelled`, and the executor waits for
         # it.
         attempt.on_cancel(lambda: None)
         outcome = await self._threads.run(call)
-        voice.pass_on()
+        reports.pass_on()
         return outcome
 
 
@@ -126,15 +126,15 @@ class WorkerReports(Protocol):
     def progress(self, fraction: float, note: str) -> None: ...
 
 
-class LoopVoice:
+class LoopReports:
     """Passes on the output and progress of a function in the event loop, and of threads that it starts."""
 
-    __slots__ = ("_attempt", "_elsewhere", "_loop")
+    __slots__ = ("_attempt", "_loop", "_thread_reports")
 
     def __init__(self, attempt: ExecutorAttempt, loop: asyncio.AbstractEventLoop) -> None:
         self._attempt = attempt
         self._loop = loop
-        self._elsewhere: ThreadVoice | None = None
+        self._thread_reports: ThreadReports | None = None
 
     def write(self, stream: str, text: str) -> None:
         if self._is_here():
@@ -147,8 +147,8 @@ class LoopVoice:
 
     def progress(self, fraction: float, note: str) -> None:
         if self._is_here():
-            if (told := step(fraction, note)) is not None:
-                self._attempt.progress(*told)
+            if (report := step(fraction, note)) is not None:
+                self._attempt.progress(*report)
         else:
             self._in_thread().progress(fraction, note)
 
@@ -158,13 +158,13 @@ class LoopVoice:
         except RuntimeError:
             return False
 
-    def _in_thread(self) -> ThreadVoice:
-        if self._elsewhere is None:
-            self._elsewhere = ThreadVoice(self._attempt, self._loop)
-        return self._elsewhere
+    def _in_thread(self) -> ThreadReports:
+        if self._thread_reports is None:
+            self._thread_reports = ThreadReports(self._attempt, self._loop)
+        return self._thread_reports
 
 
-class ThreadVoice:
+class ThreadReports:
     """Collects the output and progress of a function in a thread, and passes them on in the event loop."""
 
     def __init__(self, attempt: ExecutorAttempt, loop: asyncio.AbstractEventLoop) -> None:
@@ -180,12 +180,12 @@ class ThreadVoice:
     def write(self, stream: str, text: str) -> None:
         with self._lock:
             if not self._written or self._written[-1][0] != stream:
-                if len(self._written) < MAX_UNHEARD_PIECES:
+                if len(self._written) < MAX_BUFFERED_PIECES:
                     self._written.append((stream, StringIO()))
                 else:
                     self._dropped += len(text)
                     return
-            if self._size + len(text) > MAX_UNHEARD:
+            if self._size + len(text) > MAX_BUFFERED_LENGTH:
                 self._dropped += len(text)
             else:
                 self._written[-1][1].write(text)
@@ -196,9 +196,9 @@ class ThreadVoice:
         self.write("stdout", line(text))
 
     def progress(self, fraction: float, note: str) -> None:
-        if (told := step(fraction, note)) is not None:
+        if (report := step(fraction, note)) is not None:
             with self._lock:
-                self._progress = told
+                self._progress = report
                 self._call()
 
     def _call(self) -> None:
@@ -223,7 +223,7 @@ def line(text: object) -> str:
     does not fail the function.
     """
     if not isinstance(text, str):
-        text = results.said(text) or type(text).__name__
+        text = results.text_of(text) or type(text).__name__
     return text if text.endswith("\n") else f"{text}\n"
 
 
@@ -232,12 +232,12 @@ def step(fraction: Any, note: object) -> tuple[float, str] | None:
     function.
     """
     try:
-        return float(fraction), results.said(note)
+        return float(fraction), results.text_of(note)
     except BaseException:
         return None
 
 
-def context_of(attempt: ExecutorAttempt, voice: WorkerReports) -> Context:
+def context_of(attempt: ExecutorAttempt, reports: WorkerReports) -> Context:
     return Context(
         job_id=attempt.job_id,
         run_id=attempt.run_id,
@@ -245,8 +245,8 @@ def context_of(attempt: ExecutorAttempt, voice: WorkerReports) -> Context:
         fencing_token=attempt.token,
         fire_time=instant.to_datetime(attempt.fire_time),
         parameters=dict(attempt.spec.parameters),
-        say_progress=voice.progress,
-        say_log=voice.log,
+        say_progress=reports.progress,
+        say_log=reports.log,
         ask_cancelled=lambda: attempt.cancelled,
     )
 
@@ -275,8 +275,8 @@ def returned(name: str, result: object, log: Log) -> Succeeded:
 def raised(error: BaseException, log: Log) -> Failed:
     """Return the failure for an exception. Its traceback is logged, without the frames of Timeball."""
     name = results.clean(type(error).__name__)
-    said = results.said(error)
-    message = f"{name}: {said}" if said else name
+    text_of = results.text_of(error)
+    message = f"{name}: {text_of}" if text_of else name
     try:
         beginning = error.__traceback__.tb_next if error.__traceback__ else None
         text = "".join(traceback.format_exception(type(error), error, beginning))
@@ -294,7 +294,7 @@ def exception_names(kind: type[BaseException]) -> tuple[str, ...]:
     for base in kind.__mro__:
         if base is not object:
             names.append(results.clean(base.__name__))
-            if module := results.said(base.__module__):
+            if module := results.text_of(base.__module__):
                 names.append(results.clean(f"{module}.{base.__qualname__}"))
     return tuple(names)
 

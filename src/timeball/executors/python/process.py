@@ -11,14 +11,14 @@ import msgspec
 from timeball.domain.run.lifecycle import Failed, Failure, Outcome, Succeeded
 from timeball.executors import results
 from timeball.executors.process.process import Exit, Processes, outcome_of
-from timeball.executors.python.child_protocol import Order, Word
+from timeball.executors.python.child_protocol import ChildMessage, Order
 from timeball.ports.executor import ExecutorAttempt
 from timeball.tasks import Function
 
 CHILD: Final = "timeball.executors.python.child"
 MAX_WORD_LENGTH: Final = 2 * results.LARGEST
 
-_decode = msgspec.json.Decoder(Word).decode
+_decode = msgspec.json.Decoder(ChildMessage).decode
 
 
 class PythonProcesses:
@@ -54,7 +54,7 @@ class PythonProcesses:
         if isinstance(ended, Exit) and listener.outcome is not None:
             return listener.outcome
         user = self._processes.user
-        if user is not None and isinstance(ended, Exit) and "No module named" in ended.last_words:
+        if user is not None and isinstance(ended, Exit) and "No module named" in ended.stderr_tail:
             attempt.log(
                 "system",
                 f"perhaps the job user {user.name} cannot read that module:"

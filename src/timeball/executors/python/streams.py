@@ -14,11 +14,11 @@ from contextvars import ContextVar
 from typing import Any, Final, Protocol, TextIO
 
 
-class Speaker(Protocol):
+class Reports(Protocol):
     def write(self, stream: str, text: str) -> None: ...
 
 
-SPEAKER: Final[ContextVar[Speaker]] = ContextVar("timeball_speaker")
+CURRENT_REPORTS: Final[ContextVar[Reports]] = ContextVar("timeball_speaker")
 
 
 class _Stream:
@@ -29,10 +29,10 @@ class _Stream:
         self._behind = behind
 
     def write(self, text: str) -> int:
-        speaker = SPEAKER.get(None)
-        if speaker is None or not isinstance(text, str):
+        current = CURRENT_REPORTS.get(None)
+        if current is None or not isinstance(text, str):
             return self._behind.write(text)
-        speaker.write(self._name, text)
+        current.write(self._name, text)
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:

@@ -107,9 +107,9 @@ class _Translator:
                 self._entry(number, entry)
             comments = []
         for user, lines in self._users.items():
-            told = ", ".join(map(str, lines))
+            numbers = ", ".join(map(str, lines))
             self._found.note(
-                lines[0], f"cron runs it as {user} (lines {told}); Timeball runs it as the account of its worker"
+                lines[0], f"cron runs it as {user} (lines {numbers}); Timeball runs it as the account of its worker"
             )
         return self._found
 

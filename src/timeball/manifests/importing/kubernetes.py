@@ -116,7 +116,7 @@ class _Rest:
         yield from self._left(self._value, self._at, "")
 
     def _left(self, value: Any, at: str, path: str) -> Iterator[tuple[str, int | None]]:
-        if isinstance(value, dict) and not path.endswith(_TOLD_WHOLE):
+        if isinstance(value, dict) and not path.endswith(_WHOLE_VALUES):
             for name, each in value.items():
                 below = f"{at}/{name.replace('~', '~0').replace('/', '~1').replace('[0]', '/0')}"
                 yield from self._left(each, below, f"{path}.{name}" if path else name)
@@ -124,7 +124,7 @@ class _Rest:
             yield path, self._document.line(at)
 
 
-_TOLD_WHOLE: Final = ("labels", "annotations", "affinity", "securityContext", "nodeSelector", "limits", "lifecycle")
+_WHOLE_VALUES: Final = ("labels", "annotations", "affinity", "securityContext", "nodeSelector", "limits", "lifecycle")
 _DEFAULTS: Final = {
     "dnsPolicy": "ClusterFirst",
     "schedulerName": "default-scheduler",

@@ -66,13 +66,13 @@ def declared(found: Translation, file: str, set_name: str | None) -> FileSet:
             good.append(each)
         else:
             for complaint in made:
-                found.lost(each.line, _told(complaint))
+                found.lost(each.line, _text(complaint))
     found.jobs = good
     found.remarks.sort(key=lambda remark: (remark.line, not remark.lost))
     return FileSet(tuple(jobs), set_name)
 
 
-def _told(complaint: ManifestProblem) -> str:
+def _text(complaint: ManifestProblem) -> str:
     return f"{complaint.path}: {complaint.detail}" if complaint.path else complaint.detail
 
 

@@ -134,8 +134,8 @@ class Outbox:
             whole = RunsSummary.of(items)
             summary = whole if summary is None else summary.plus(whole)
         assert summary is not None
-        for most in SUMMARY_SIZES:
-            news = TenantNews(summary=summary.limited(most, most, most))
+        for limit in SUMMARY_SIZES:
+            news = TenantNews(summary=summary.limited(limit, limit, limit))
             if (size := len(_encode(news)) + around) <= left:
                 return news, size
         self._summaries[tenant] = summary.limited()

@@ -127,7 +127,7 @@ class TenantFeed:
         window = published.window
         if window.is_summarised:
             small = TenantWindow()
-            small.told = [window.summary, *window.told]
+            small.remote_summaries = [window.summary, *window.remote_summaries]
             published = _Published(published.first, published.last, published.at, published.time, small)
         self._ring.append(published)
         self._ring_size += published.window.size

@@ -60,9 +60,9 @@ class EventHub:
         self._collector = ChangeCollector(self._is_wanted)
         self._workers: list[WorkerChange] = []
         """Changes of workers that other servers told."""
-        self._told: dict[str, list[Item]] = {}
+        self._remote_items: dict[str, list[Item]] = {}
         """Changes that other servers told one by one, by tenant."""
-        self._told_summaries: dict[str, list[RunsSummary]] = {}
+        self._remote_summaries: dict[str, list[RunsSummary]] = {}
         self._outbox = Outbox()
         self._listening_elsewhere: dict[str, Micros] = {}
         """By tenant, or `*`: until when another server wants to know its changes."""
@@ -134,7 +134,7 @@ class EventHub:
 
     def due_in(self, now: Micros) -> Micros | None:
         """Return how long the window lasts; None if there is nothing to publish."""
-        if self._collector.is_empty and not (self._told or self._told_summaries or self._workers):
+        if self._collector.is_empty and not (self._remote_items or self._remote_summaries or self._workers):
             self._is_woken = False
             return None
         return 0 if self._published_at is None else max(0, self._published_at + WINDOW - now)
@@ -169,19 +169,19 @@ class EventHub:
                 self._outbox.add(tenant, window.items, window.bulk)
         if self._listening_elsewhere:
             self._outbox.add_workers(workers)
-        told, self._told = self._told, {}
-        summaries, self._told_summaries = self._told_summaries, {}
+        remote_summaries, self._remote_items = self._remote_items, {}
+        summaries, self._remote_summaries = self._remote_summaries, {}
         workers, self._workers = [*workers, *self._workers], []
         yield
         for tenant, feed in list(self._feeds.items()):
             own = windows.get(tenant)
             if own is None:
-                if not (workers or tenant in told or tenant in summaries):
+                if not (workers or tenant in remote_summaries or tenant in summaries):
                     continue
                 own = TenantWindow()
-            own.items += told.get(tenant, ())
+            own.items += remote_summaries.get(tenant, ())
             own.items += [(each, None) for each in workers]
-            own.told = summaries.get(tenant, [])
+            own.remote_summaries = summaries.get(tenant, [])
             yield from feed.publish(own, now, time)
         if self._collector.has_lost:
             self._collector.has_lost = False
@@ -242,10 +242,10 @@ class EventHub:
             self._workers += workers_of(message)
         for tenant, news in message.news.items():
             if tenant in self._feeds:
-                self._told.setdefault(tenant, []).extend(items_of(tenant, news, time))
+                self._remote_items.setdefault(tenant, []).extend(items_of(tenant, news, time))
                 if news.summary is not None:
-                    self._told_summaries.setdefault(tenant, []).append(news.summary)
-        if self._told or self._told_summaries or self._workers:
+                    self._remote_summaries.setdefault(tenant, []).append(news.summary)
+        if self._remote_items or self._remote_summaries or self._workers:
             self._wake()
 
     # --- within ------------------------------------------------------------------------------------------------
@@ -258,7 +258,7 @@ class EventHub:
     def _deactivate(self) -> None:
         self.is_active = False
         self._collector.clear()
-        self._told, self._told_summaries, self._workers = {}, {}, []
+        self._remote_items, self._remote_summaries, self._workers = {}, {}, []
         self._outbox.clear()
         self.on_active(False)
 

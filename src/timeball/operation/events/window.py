@@ -38,7 +38,7 @@ class TenantWindow:
         """The counts of further changes that were too many to look at each."""
         self.picked: list[Item] = []
         """Those of the counted changes that filters by job or run select."""
-        self.told: list[RunsSummary] = []
+        self.remote_summaries: list[RunsSummary] = []
         """Summaries from other servers."""
         self._groups: dict[str, dict[object, list[Numbered]]] = {}
         self._work_left = MAX_FILTERED
@@ -46,7 +46,7 @@ class TenantWindow:
     @property
     def size(self) -> int:
         """How many numbers the events of the window take."""
-        return len(self.items) + len(self.picked) + len(self.told) + (self.bulk is not None)
+        return len(self.items) + len(self.picked) + len(self.remote_summaries) + (self.bulk is not None)
 
     @property
     def is_summarised(self) -> bool:
@@ -61,7 +61,7 @@ class TenantWindow:
 
     def select(self, where: EventFilter) -> tuple[Sequence[Numbered], list[RunsSummary]]:
         """Return what a filter selects: changes with their positions, and summaries."""
-        summaries = [part for each in self.told if (part := each.narrowed(where)) is not None]
+        summaries = [part for each in self.remote_summaries if (part := each.narrowed(where)) is not None]
         if where.is_empty:
             if self.is_summarised:
                 return (), [self.summary, *summaries]

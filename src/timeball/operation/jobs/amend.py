@@ -87,7 +87,7 @@ async def plan_job(context: OperationContext, job: Job, now: Micros) -> None:
     taken = (await cancelled_fires(context, [job])).get(job.id, frozenset())
     [job] = await with_upstream_events(context, [job])
     plan = planning.plan(job, now, taken, await closures_to_plan(context, job))
-    await context.store.commit_plans([plan], [[ids.run(now, context.dice) for _ in plan.steps]])
+    await context.store.commit_plans([plan], [[ids.run(now, context.rng) for _ in plan.steps]])
 
 
 async def _forgone(context: OperationContext, job: Job) -> tuple[tuple[Span, ...], Micros | None]:

@@ -116,7 +116,7 @@ class Submit:
 
     async def _submit_large(self, jobs: Sequence[NewJob]) -> list[Created | TimeballError]:
         """Submit jobs with large parameters. These are offloaded durably before anything else happens."""
-        job_ids = ids.many("j", self._context.store.now(), self._context.dice, len(jobs))
+        job_ids = ids.many("j", self._context.store.now(), self._context.rng, len(jobs))
         named = dict(zip(job_ids, jobs, strict=True))
         specs = {job_id: job.spec for job_id, job in named.items() if job.size > LARGE}
         refused: dict[str, TimeballError] = {}
@@ -133,10 +133,10 @@ class Submit:
     async def _submit(
         self, jobs: Sequence[NewJob], job_ids: Sequence[str] | None = None
     ) -> list[Created | TimeballError]:
-        now, dice, count = self._context.store.now(), self._context.dice, len(jobs)
+        now, rng, count = self._context.store.now(), self._context.rng, len(jobs)
         around = await self._look_around(jobs) if any(job.spec.refers for job in jobs) else _NOTHING
-        job_ids = ids.many("j", now, dice, count) if job_ids is None else job_ids
-        run_ids = ids.many("r", now, dice, count)
+        job_ids = ids.many("j", now, rng, count) if job_ids is None else job_ids
+        run_ids = ids.many("r", now, rng, count)
         refused, warnings = around.refused, around.warnings
         bound = {job_ids[at]: closures for at, closures in around.closures.items()}
 
@@ -150,7 +150,7 @@ class Submit:
         prepared = await map_in_slices(prepare, range(count), self._context.clock, together=together)
         submissions = [item for item in prepared if isinstance(item, Submission)]
         if len(submissions) < count:
-            await self._recall(jobs, prepared)
+            await self._repeat_answers(jobs, prepared)
         results = iter(await self._commit(submissions))
 
         def answer(places: Sequence[int]) -> list[Created | TimeballError]:
@@ -248,7 +248,9 @@ class Submit:
         answer = Idempotency(new.key, new.fingerprint, render(job))
         return Submission(job, runs, answer, render if isinstance(new.spec.schedule, Window) else None)
 
-    async def _recall(self, jobs: Sequence[NewJob], prepared: list[Submission | Created | TimeballError]) -> None:
+    async def _repeat_answers(
+        self, jobs: Sequence[NewJob], prepared: list[Submission | Created | TimeballError]
+    ) -> None:
         """Give repeated requests the first answer, even if they would be refused now."""
         refused = {
             at: (job.tenant, job.key, job.fingerprint)
@@ -312,8 +314,8 @@ def _as_written(created: Created | TimeballError, spec: JobSpec) -> Created | Ti
         return created
     answer, job = created.answer, created.job
     if answer is not None:
-        told = msgspec.json.decode(answer)
-        answer = msgspec.json.encode({**told, "parameters": spec.parameters})
+        body = msgspec.json.decode(answer)
+        answer = msgspec.json.encode({**body, "parameters": spec.parameters})
     if job is not None:
         job = structs.replace(job, job=job.job.with_(spec=spec))
     return Created(created.job_id, answer, job)

@@ -38,7 +38,7 @@ async def update(
 ) -> JobStatus:
     """Replace the spec of a job by the result of `change`. An update that changes nothing creates no new version. `by`
     is the name of the key of the request; it is stored with the new version."""
-    place = _Place(context, job_id, change)
+    place = _PreparedChange(context, job_id, change)
     spec = (await find_job(context, tenant, job_id)).job.spec
     wanted = await place.changed(spec)
     if wanted.follows is not None and wanted.follows != spec.follows:  # a job that is followed already may be gone
@@ -68,14 +68,14 @@ async def update(
         try:
             await amend(context, tenant, job_id, decide)
             break
-        except _Elsewhere as error:  # the job was changed in between
+        except _NotPrepared as error:  # the job was changed in between
             await place.changed(error.spec)
     found = await find_job(context, tenant, job_id)
     [warnings] = await warn(context, [found.job.spec])
     return structs.replace(found, warnings=warnings)
 
 
-class _Elsewhere(Exception):
+class _NotPrepared(Exception):
     """Raised when the change was not applied to this spec yet."""
 
     def __init__(self, spec: JobSpec) -> None:
@@ -83,7 +83,7 @@ class _Elsewhere(Exception):
         self.spec = spec
 
 
-class _Place:
+class _PreparedChange:
     """The results of a change for the specs it was applied to. They are made before the decision: in slices, because a
     change may take long, and with large parameters read before and offloaded after it."""
 
@@ -117,7 +117,7 @@ class _Place:
         for old, new in reversed(self._known):
             if old == spec:
                 return new
-        raise _Elsewhere(spec)
+        raise _NotPrepared(spec)
 
 
 def _amendment(job: Job, spec: JobSpec, now: Micros) -> Amendment:

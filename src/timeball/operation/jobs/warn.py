@@ -27,7 +27,7 @@ async def warn(context: OperationContext, specs: Sequence[JobSpec]) -> list[tupl
         workers = await context.store.workers()
     except Unavailable:
         return [()] * len(specs)
-    alive = [_hand(worker) for worker in workers]
+    alive = [_offer(worker) for worker in workers]
     known: _Known = {}
     return [() if spec.profile is None or spec.is_workflow else _warnings(spec, alive, known) for spec in specs]
 
@@ -42,5 +42,5 @@ def _warnings(spec: JobSpec, alive: Sequence[WorkerOffer], known: _Known) -> tup
     return known[asked]
 
 
-def _hand(worker: WorkerRecord) -> WorkerOffer:
+def _offer(worker: WorkerRecord) -> WorkerOffer:
     return WorkerOffer(name=worker.name, idle=worker.offer, left=worker.offer, functions=frozenset(worker.tasks))

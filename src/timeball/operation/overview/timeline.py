@@ -78,7 +78,7 @@ class TimelineRequest(Struct, frozen=True, kw_only=True):
     until: Micros
     by: By | None
     """One lane per job or per tag. None: per job, or per tag if more than `MAX_JOB_LANES` jobs are active."""
-    most: int
+    limit: int
     """Maximum number of lanes."""
     text: str | None = None
     tag: str | None = None
@@ -104,7 +104,7 @@ async def read_timeline(context: OperationContext, asked: TimelineRequest) -> La
     active = lanes.active(known, now, asked.until)
     by: By = asked.by or ("tag" if len(active) > lanes.MAX_JOB_LANES else "job")
     groups = lanes.tags_of(active) if by == "tag" else {job.id: [job] for job in active}
-    chosen = dict(islice(groups.items(), asked.most))
+    chosen = dict(islice(groups.items(), asked.limit))
     limits = _Limits(
         runs=min(MAX_RUNS_PER_LANE, MAX_RUNS // max(1, len(chosen))),
         buckets=min(MAX_BUCKETS_PER_LANE, MAX_BUCKETS // max(1, len(chosen))),
@@ -186,7 +186,7 @@ async def _tag_lanes(
 
 
 async def _coming(
-    context: OperationContext, jobs: Sequence[LaneJob], asked: TimelineRequest, most: int, now: Micros
+    context: OperationContext, jobs: Sequence[LaneJob], asked: TimelineRequest, limit: int, now: Micros
 ) -> dict[str, list[Micros]]:
     """Return the coming fires of jobs, one more than may be shown."""
     found: dict[str, list[Micros]] = {job.id: [] for job in jobs}
@@ -201,12 +201,12 @@ async def _coming(
     specs = await context.store.schedules_of(wanted)
     closures = await closures_of(context, specs)
     after = max(now, asked.since - 1)
-    found |= await in_slices(_fires(specs, closures, after, asked.until, most + 1), context.clock)
+    found |= await in_slices(_fires(specs, closures, after, asked.until, limit + 1), context.clock)
     return found
 
 
 def _fires(
-    jobs: Iterable[Job], closures: Mapping[str, Closures], after: Micros, until: Micros, most: int
+    jobs: Iterable[Job], closures: Mapping[str, Closures], after: Micros, until: Micros, limit: int
 ) -> Steps[dict[str, list[Micros]]]:
     found: dict[str, list[Micros]] = {}
     for job in jobs:
@@ -214,7 +214,7 @@ def _fires(
         for at in takewhile(lambda at: at < until, upcoming_fires.coming(job, after, closures.get(job.id, OPEN))):
             fires.append(at)
             yield
-            if len(fires) == most:
+            if len(fires) == limit:
                 break
         yield
     return found

@@ -13,7 +13,7 @@ async def create_key(context: OperationContext, tenant: str, role: Role, name: s
     """Create a key. Only the digest of the secret is stored."""
     now = context.store.now()
     key = Key(
-        id=ids.make("k", now, context.dice),
+        id=ids.make("k", now, context.rng),
         tenant=tenant,
         name=name,
         role=role,

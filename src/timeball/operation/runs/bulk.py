@@ -21,7 +21,7 @@ from timeball.ports.store.queries import Match, RunFilter
 
 STEP: Final = 500
 """Maximum number of runs that one transaction changes, so that other transactions do not wait long."""
-MAX_TOLD: Final = 1_000
+MAX_LISTED_RESULTS: Final = 1_000
 """Maximum number of results that are kept one by one."""
 
 Act = Callable[[Sequence[Match]], Awaitable[Sequence[BulkItemResult]]]
@@ -32,21 +32,21 @@ class Tally(Struct):
 
     matched: int = 0
     changed: int = 0
-    told: list[BulkItemResult] = []
-    """The results of the first `MAX_TOLD` runs."""
+    results: list[BulkItemResult] = []
+    """The results of the first `MAX_LISTED_RESULTS` runs."""
     refused: list[BulkItemResult] = []
-    """The results of the first `MAX_TOLD` runs that were not changed."""
+    """The results of the first `MAX_LISTED_RESULTS` runs that were not changed."""
 
     @property
     def skipped(self) -> int:
         return self.matched - self.changed
 
-    def add(self, fates: Sequence[BulkItemResult]) -> None:
-        refused = [fate for fate in fates if fate.error is not None]
-        self.matched += len(fates)
-        self.changed += len(fates) - len(refused)
-        self.told += fates[: MAX_TOLD - len(self.told)]
-        self.refused += refused[: MAX_TOLD - len(self.refused)]
+    def add(self, results: Sequence[BulkItemResult]) -> None:
+        refused = [result for result in results if result.error is not None]
+        self.matched += len(results)
+        self.changed += len(results) - len(refused)
+        self.results += results[: MAX_LISTED_RESULTS - len(self.results)]
+        self.refused += refused[: MAX_LISTED_RESULTS - len(self.refused)]
 
 
 def bounded(context: OperationContext, where: RunFilter, ahead: Micros = 0) -> RunFilter:
@@ -80,6 +80,8 @@ async def over_ids(context: OperationContext, tenant: str, run_ids: Sequence[str
             for run_id in some
             if (run := runs.get(run_id)) is not None and run.tenant == tenant
         ]
-        fates = {fate.run_id: fate for fate in (await act(matches) if matches else ())}
-        tally.add([fates.get(run_id) or BulkItemResult(run_id, error=NotFound("run", run_id[:100])) for run_id in some])
+        results = {result.run_id: result for result in (await act(matches) if matches else ())}
+        tally.add(
+            [results.get(run_id) or BulkItemResult(run_id, error=NotFound("run", run_id[:100])) for run_id in some]
+        )
     return tally

@@ -98,10 +98,10 @@ async def cancel_runs(context: OperationContext, matches: Sequence[Match]) -> li
     context.wakeups.wake(Topic.READY)
     context.run_events.changed(run_ids)
     await _confirmed(context, [each.run_id for each in answers if each and each.token and not each.started])
-    return [_fate(run_id, answer) for run_id, answer in zip(run_ids, answers, strict=True)]
+    return [_result(run_id, answer) for run_id, answer in zip(run_ids, answers, strict=True)]
 
 
-def _fate(run_id: str, answer: Cancelling | None) -> BulkItemResult:
+def _result(run_id: str, answer: Cancelling | None) -> BulkItemResult:
     if answer is None:
         return BulkItemResult(run_id, error=NotFound("run", run_id))
     if answer.status in TERMINAL and answer.status is not Status.CANCELLED:

@@ -42,7 +42,7 @@ async def replay_run(
             f"run {run_id} is in the archive, and its job {old.job_id} is gone; create a new one to run it again"
         ) from None
     now = context.store.now()
-    new_id = ids.run(now, context.dice)
+    new_id = ids.run(now, context.rng)
     run = await _replay(context, job, new_id, run_id, edit, now)
     [status] = await context.store.trigger([run])
     if status is None:
@@ -70,25 +70,25 @@ async def replay_runs(
     await check_task(context, tenant, edit)
     jobs = await context.store.jobs([match.job_id for match in matches])
     now = context.store.now()
-    fates: dict[str, BulkItemResult] = {}
+    results: dict[str, BulkItemResult] = {}
     pairs: list[tuple[str, NewRun]] = []
     for match, run_id in zip(matches, in_order(context, len(matches), now), strict=True):
         job = jobs[match.job_id].job if match.job_id in jobs else None
         if match.status not in TERMINAL:
             refused = Conflict(f"run {match.run_id} is {match.status}; only a run that has ended can be replayed")
-            fates[match.run_id] = BulkItemResult(match.run_id, error=refused)
+            results[match.run_id] = BulkItemResult(match.run_id, error=refused)
         elif job is None or job.state is JobState.CANCELLED:
-            fates[match.run_id] = BulkItemResult(match.run_id, error=_cancelled(match.job_id))
+            results[match.run_id] = BulkItemResult(match.run_id, error=_cancelled(match.job_id))
         else:
             try:
                 pairs.append((match.run_id, await _replay(context, job, run_id, match.run_id, edit, now)))
             except Invalid as error:
-                fates[match.run_id] = BulkItemResult(match.run_id, error=error)
+                results[match.run_id] = BulkItemResult(match.run_id, error=error)
     statuses = await context.store.replay(pairs, since)
     for (old_id, run), status in zip(pairs, statuses, strict=True):
-        fates[old_id] = _fate(old_id, run.id, status)
+        results[old_id] = _result(old_id, run.id, status)
     wake_for_new_runs(context, (found.job for found in jobs.values()))
-    return [fates[match.run_id] for match in matches]
+    return [results[match.run_id] for match in matches]
 
 
 async def _replay(
@@ -100,7 +100,7 @@ async def _replay(
     return new_run(job, run_id, Origin.REPLAY, now, now, retry_of=old_id, edited=edited)
 
 
-def _fate(old_id: str, run_id: str, status: Status | None) -> BulkItemResult:
+def _result(old_id: str, run_id: str, status: Status | None) -> BulkItemResult:
     match status:
         case None:
             return BulkItemResult(

@@ -29,14 +29,14 @@ RETRYABLE: Final = TERMINAL - SUCCESSFUL | {Status.RETRYING}
 async def retry_run(context: OperationContext, tenant: str, run_id: str, edit: Edit | None = None) -> Run:
     """Return the run that will execute now: the same one if it waited for its retry delay, else a new one."""
     run = await find_run(context, tenant, run_id)
-    [fate] = await retry_runs(context, tenant, [Match(run_id, run.job_id, run.fire_time, run.status)], edit)
-    if fate.successor is not None:
-        return await find_run(context, tenant, fate.successor)
+    [result] = await retry_runs(context, tenant, [Match(run_id, run.job_id, run.fire_time, run.status)], edit)
+    if result.successor is not None:
+        return await find_run(context, tenant, result.successor)
     run = await find_run(context, tenant, run_id)
     if run.retried_as is not None and edit is None:
         return await find_run(context, tenant, run.retried_as)
-    assert fate.error is not None
-    raise fate.error
+    assert result.error is not None
+    raise result.error
 
 
 async def retry_runs(
@@ -45,20 +45,22 @@ async def retry_runs(
     matches: Sequence[Match],
     edit: Edit | None = None,
     *,
-    only_letters: bool = False,
+    only_dead_letters: bool = False,
 ) -> list[BulkItemResult]:
     """Retry runs in one transaction, except those that were handled already or that the overlap policy forbids. A retry
     with an edit executes the old spec with the changes; a run that was edited before keeps that edit."""
     await check_task(context, tenant, edit)
-    fates: dict[str, BulkItemResult] = {}
+    results: dict[str, BulkItemResult] = {}
     waiting = [match.run_id for match in matches if match.status is Status.RETRYING and edit is None]
-    for run_id, hurried in zip(waiting, await context.store.hurry(waiting), strict=True):
-        if hurried:
-            fates[run_id] = BulkItemResult(run_id, run_id)
+    for run_id, retried in zip(waiting, await context.store.retry_now(waiting), strict=True):
+        if retried:
+            results[run_id] = BulkItemResult(run_id, run_id)
     over = [match for match in matches if match.status in RETRYABLE and match.status is not Status.RETRYING]
-    fates.update((fate.run_id, fate) for fate in await _repeat(context, over, edit, only_letters=only_letters))
+    results.update(
+        (result.run_id, result) for result in await _repeat(context, over, edit, only_dead_letters=only_dead_letters)
+    )
     context.wakeups.wake(Topic.READY)
-    return [fates.get(match.run_id) or BulkItemResult(match.run_id, error=_unready(match, edit)) for match in matches]
+    return [results.get(match.run_id) or BulkItemResult(match.run_id, error=_unready(match, edit)) for match in matches]
 
 
 async def check_task(context: OperationContext, tenant: str, edit: Edit | None) -> None:
@@ -69,23 +71,23 @@ async def check_task(context: OperationContext, tenant: str, edit: Edit | None) 
 
 
 async def _repeat(
-    context: OperationContext, matches: Sequence[Match], edit: Edit | None, *, only_letters: bool
+    context: OperationContext, matches: Sequence[Match], edit: Edit | None, *, only_dead_letters: bool
 ) -> list[BulkItemResult]:
     jobs = await context.store.jobs([match.job_id for match in matches])
     specs = await context.store.specs([match.run_id for match in matches])
     runs = await context.store.runs([match.run_id for match in matches])
     now = context.store.now()
     pairs: list[tuple[str, NewRun]] = []
-    fates: list[BulkItemResult] = []
+    results: list[BulkItemResult] = []
     for match, run_id in zip(matches, in_order(context, len(matches), now), strict=True):
         found = jobs.get(match.job_id)
         old = specs.get(match.run_id)
         if found is None or old is None or match.run_id not in runs:
-            fates.append(
+            results.append(
                 BulkItemResult(match.run_id, error=Conflict(f"what run {match.run_id} executed cannot be read"))
             )
         elif found.job.state is JobState.CANCELLED:
-            fates.append(
+            results.append(
                 BulkItemResult(
                     match.run_id, error=Conflict(f"job {match.job_id} was cancelled; it cannot run any more")
                 )
@@ -96,28 +98,28 @@ async def _repeat(
             try:
                 edited = await edited_spec(context, run_id, old.spec if own else None, edit)
             except Invalid as error:
-                fates.append(BulkItemResult(match.run_id, error=error))
+                results.append(BulkItemResult(match.run_id, error=error))
                 continue
             pairs.append((match.run_id, _successor(found.job, run_id, runs[match.run_id], edited, now)))
-    repeat = context.store.repeat_letters if only_letters else context.store.repeat
+    repeat = context.store.repeat_dead_letters if only_dead_letters else context.store.repeat
     statuses = await repeat(pairs)
     wake_for_new_runs(context, (found.job for found in jobs.values()))
     refused = [old_id for (old_id, _), status in zip(pairs, statuses, strict=True) if status is None]
     unchanged = await context.store.runs(refused)
     for (old_id, run), status in zip(pairs, statuses, strict=True):
         if status is None:
-            fates.append(BulkItemResult(old_id, error=_refusal(old_id, unchanged.get(old_id))))
+            results.append(BulkItemResult(old_id, error=_refusal(old_id, unchanged.get(old_id))))
         elif status is Status.SKIPPED:
-            fates.append(BulkItemResult(old_id, error=_overlap(old_id)))
+            results.append(BulkItemResult(old_id, error=_overlap(old_id)))
         else:
-            fates.append(BulkItemResult(old_id, run.id))
-    return fates
+            results.append(BulkItemResult(old_id, run.id))
+    return results
 
 
 def in_order(context: OperationContext, count: int, now: Micros) -> list[str]:
     """Return ids for runs that are created at the same time, in the order in which they execute if they must wait for
     each other."""
-    return sorted(ids.run(now, context.dice) for _ in range(count))
+    return sorted(ids.run(now, context.rng) for _ in range(count))
 
 
 async def edited_spec(

@@ -23,7 +23,7 @@ async def run_now(context: OperationContext, tenant: str, job_id: str) -> tuple[
     one."""
     job = (await find_job(context, tenant, job_id)).job
     now = context.store.now()
-    run = _manual_run(job, ids.run(now, context.dice), now)
+    run = _manual_run(job, ids.run(now, context.rng), now)
     [status] = await context.store.trigger([run])
     if status is None:
         raise _cancelled(job_id)
@@ -42,7 +42,7 @@ async def run_jobs(
     results: dict[str, JobResult] = {}
     runs: list[NewRun] = []
     for job_id in job_ids:
-        run_id = ids.run(now, context.dice) if stamp is None else ids.run(stamp, ids.Digest(f"{job_id}/{stamp}"))
+        run_id = ids.run(now, context.rng) if stamp is None else ids.run(stamp, ids.Digest(f"{job_id}/{stamp}"))
         try:
             status = found.get(job_id)
             if status is None or status.job.tenant != tenant:

@@ -52,7 +52,7 @@ class Settle:
             self._wakeups.wake(Topic.READY)
         if any(each is not None and each.backfills for each in settled):
             self._wakeups.wake(Topic.BACKFILL)
-        if any(each is None or each.woven for each in settled):
+        if any(each is None or each.is_workflow_task for each in settled):
             self._wakeups.wake(Topic.WORKFLOW)
         if any(each is None or each.upstream_events for each in settled):
             self._wakeups.wake(Topic.FOLLOW)

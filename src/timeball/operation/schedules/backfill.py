@@ -75,7 +75,7 @@ async def begin(context: OperationContext, new: NewBackfill, render: Callable[[B
     if found.count == 0:
         raise Invalid("the job's schedule has no fire in this range", "/from")
     asked = Backfill(
-        id=ids.make("b", now, context.dice),
+        id=ids.make("b", now, context.rng),
         tenant=new.tenant,
         job_id=job.id,
         spec=without_parameters(job.spec),

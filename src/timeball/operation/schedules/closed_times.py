@@ -16,7 +16,7 @@ from timeball.domain.schedule.calendar_timeline import compile_entry, timeline
 from timeball.domain.schedule.closed_times import OPEN, Closures
 from timeball.operation.context import OperationContext
 from timeball.ports.store.jobs import JobStatus
-from timeball.slices import first_found, give_way
+from timeball.slices import first_found, wait_for_slice
 
 SLICE_ENTRIES: Final = 50
 """Number of calendar entries that are compiled in one slice: each takes up to 300 microseconds."""
@@ -53,9 +53,9 @@ async def compile_calendars(calendars: Iterable[NamedCalendar]) -> None:
                 compile_entry(entry)
                 compiled += 1
                 if compiled % SLICE_ENTRIES == 0:
-                    await give_way()
+                    await wait_for_slice()
         timeline(each.calendar)
-        await give_way()
+        await wait_for_slice()
 
 
 async def calendars_of_job(context: OperationContext, job: Job) -> list[NamedCalendar]:
@@ -129,7 +129,7 @@ async def with_open_fires(context: OperationContext, found: list[JobStatus]) -> 
     for each in found:
         opened.append(_opened(each, closures[each.job.id], now) if each.job.id in closures else each)
         if each.job.id in closures:
-            await give_way()
+            await wait_for_slice()
     return opened
 
 

@@ -10,7 +10,7 @@ from timeball.domain.schedule.calendar import Calendar, NamedCalendar
 from timeball.operation.context import OperationContext
 from timeball.operation.schedules.closed_times import compiled, is_never_open
 from timeball.ports.wakeups import Topic
-from timeball.slices import give_way
+from timeball.slices import wait_for_slice
 
 SLICE_ENTRIES: Final = 20
 """Number of entries that are checked in one slice. An entry has up to 1,000 dates, which take 2 milliseconds."""
@@ -21,7 +21,7 @@ async def put_calendar(context: OperationContext, tenant: str, name: str, calend
     a worker already holds a run for such a fire, which is at most 250 ms away, this waits for that fire."""
     for at, _ in enumerate(calendar_limits.check(calendar)):
         if at % SLICE_ENTRIES == 0:
-            await give_way()
+            await wait_for_slice()
     new = NamedCalendar(tenant=tenant, name=name, calendar=calendar, version=1, updated_at=context.store.now())
     if await is_never_open(await compiled([new])):
         raise Invalid("this calendar is never open: its windows follow each other without a break", "/entries")

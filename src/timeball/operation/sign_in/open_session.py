@@ -33,7 +33,7 @@ async def open_with_key(context: OperationContext, key: Key, secret: str) -> Web
 
 def _new(context: OperationContext, secret: str) -> NewSession:
     """Return a new session. Only the digest of the secret is stored."""
-    return NewSession(id=ids.make("s", context.store.now(), context.dice), digest=_digest(secret))
+    return NewSession(id=ids.make("s", context.store.now(), context.rng), digest=_digest(secret))
 
 
 def _digest(secret: str) -> str:

@@ -107,7 +107,7 @@ class LargeValueStore:
 
     async def whole_json(self, spec: bytes, key: str) -> bytes | None:
         """Return an encoded spec with its parameters; None if they cannot be read now. Waits at most 3 seconds."""
-        if self._rests:
+        if self._is_paused:
             return None
         try:
             return fill(spec, await self._get(key, SHORT))
@@ -122,7 +122,7 @@ class LargeValueStore:
         be written now."""
         if not isinstance(outcome, Succeeded) or not isinstance(outcome.result, Raw):
             return outcome
-        if self._place is None or self._rests or (location is None and not is_large(outcome)):
+        if self._place is None or self._is_paused or (location is None and not is_large(outcome)):
             return outcome
         folder = "" if location is None else f"{location}/"
         key = self._key("results", f"{folder}{run_id}-{token}.json")
@@ -202,10 +202,10 @@ class LargeValueStore:
     # --- internals -------------------------------------------------------------------------------------------------
 
     @property
-    def _rests(self) -> bool:
+    def _is_paused(self) -> bool:
         return self._place is not None and self._place.clock.monotonic() < self._asks_again_at
 
-    def _rest(self) -> None:
+    def _pause(self) -> None:
         if self._place is not None:
             self._asks_again_at = self._place.clock.monotonic() + OBJECT_RETRY_DELAY
 
@@ -213,30 +213,30 @@ class LargeValueStore:
         assert self._place is not None
         return large_values.key(kind, self._place.number, self._place.store.now(), name)
 
-    async def _put(self, objects: Mapping[str, bytes], patience: Micros) -> None:
+    async def _put(self, objects: Mapping[str, bytes], timeout: Micros) -> None:
         assert self._place is not None
-        with self._told("large values cannot be kept"):
-            async with asyncio.timeout(patience / SECOND):
+        with self._as_unavailable("large values cannot be kept"):
+            async with asyncio.timeout(timeout / SECOND):
                 await self._place.objects.put(objects)
 
-    async def _get(self, key: str, patience: Micros) -> bytes:
+    async def _get(self, key: str, timeout: Micros) -> bytes:
         if self._place is None:
             raise Unavailable(f"{key} is in object storage, and this server has no --objects setting")
-        with self._told(f"{key} cannot be read"):
-            async with asyncio.timeout(patience / SECOND):
+        with self._as_unavailable(f"{key} cannot be read"):
+            async with asyncio.timeout(timeout / SECOND):
                 [content] = await self._place.objects.get([key])
         if content is None:
             raise MissingObject(f"{key} is no longer in the object storage")
         return content
 
     @contextlib.contextmanager
-    def _told(self, what: str) -> Iterator[None]:
+    def _as_unavailable(self, what: str) -> Iterator[None]:
         """Raise errors of the object storage as `Unavailable` with the text `what`. For 10 seconds, operations that
         must not delay others skip the object storage."""
         try:
             yield
         except (TimeoutError, Unavailable) as error:
-            self._rest()
+            self._pause()
             why = str(error) or "the object storage does not answer in time"
             raise Unavailable(f"{what}: {why}", retry_after=RETRY_AFTER) from error
 

@@ -82,7 +82,7 @@ class Archive:
     async def run(self, tenant: str, run_id: str) -> Finished | None:
         """Return the run; None if it is not in the archive."""
         word = _beginning(run_id)
-        meant = _Meant(where=RunFilter(tenant=tenant), word=word, before=_behind(run_id), most=1, with_results=True)
+        meant = _Meant(where=RunFilter(tenant=tenant), word=word, before=_behind(run_id), limit=1, with_results=True)
         parts = [part for each in await self._of_day(archive_record.day_of(run_id)) for part in each.run_parts]
         for found in await self._read(_holding(parts, run_id), meant.records):
             if run_id in found:
@@ -159,19 +159,19 @@ class _Meant(Struct, frozen=True, kw_only=True):
     """The rarest word that every matching line contains; empty if there is none."""
     before: str
     """Only ids before this one match."""
-    most: int
+    limit: int
     with_results: bool = False
     """True if the records keep the results of their runs. Lists omit them, because results may be large."""
     fire_from: str = ""
     fire_until: str = ""
 
     @classmethod
-    def by(cls, where: RunFilter, before: str, most: int) -> _Meant:
+    def by(cls, where: RunFilter, before: str, limit: int) -> _Meant:
         return cls(
             where=where,
             word=_rarest_word(where),
             before=before,
-            most=most,
+            limit=limit,
             fire_from="" if where.fire_from is None else _comparable(instant.render(where.fire_from)),
             fire_until="" if where.fire_until is None else _comparable(instant.render(where.fire_until)),
         )
@@ -202,7 +202,7 @@ class _Meant(Struct, frozen=True, kw_only=True):
                 found[head.run_id] = (
                     whole if self.with_results else structs.replace(whole, result=archive_record.NOTHING)
                 )
-                if len(found) == self.most:
+                if len(found) == self.limit:
                     break
         return found
 

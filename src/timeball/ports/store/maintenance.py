@@ -49,15 +49,15 @@ class MaintenanceStore(Protocol):
         """
         ...
 
-    async def days_to_prune(self, before: Micros, most: int) -> list[Micros]:
-        """Return up to `most` days, each by its first instant, oldest first. All of them ended before `before`, and
+    async def days_to_prune(self, before: Micros, limit: int) -> list[Micros]:
+        """Return up to `limit` days, each by its first instant, oldest first. All of them ended before `before`, and
         have runs that ended before it and may be deleted, or have a partition of their own. A run belongs to the day on
         which it was created.
         """
         ...
 
-    async def prune_day(self, lead: Lead, day: Micros, before: Micros, most: int) -> bool:
-        """Delete about `most` rows of runs that ended before `before`, of a day that is over by then. Return True if
+    async def prune_day(self, lead: Lead, day: Micros, before: Micros, limit: int) -> bool:
+        """Delete about `limit` rows of runs that ended before `before`, of a day that is over by then. Return True if
         more may be left; call again then.
 
         The verdicts are added to the daily sums of their jobs in the same transaction. A one-shot job is deleted with
@@ -66,14 +66,14 @@ class MaintenanceStore(Protocol):
         """
         ...
 
-    async def forget_keys(self, lead: Lead, before: Micros, most: int) -> int:
-        """Delete up to `most` idempotency keys that were first used before `before` and whose jobs do not exist any
+    async def forget_keys(self, lead: Lead, before: Micros, limit: int) -> int:
+        """Delete up to `limit` idempotency keys that were first used before `before` and whose jobs do not exist any
         more. Return how many were deleted.
         """
         ...
 
-    async def forget_versions(self, lead: Lead, before: Micros, most: int) -> int:
-        """Delete up to `most` specs that were replaced in their jobs before `before` and that no run refers to any
+    async def forget_versions(self, lead: Lead, before: Micros, limit: int) -> int:
+        """Delete up to `limit` specs that were replaced in their jobs before `before` and that no run refers to any
         more. The newest one of each job stays. Return how many were deleted.
         """
         ...

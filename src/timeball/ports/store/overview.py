@@ -75,8 +75,8 @@ class OverviewStore(Protocol):
 
     async def attention_facts(self, tenant: str) -> AttentionFacts: ...
 
-    async def sampled_runs(self, tenant: str, edges: Sequence[Micros], most: int) -> Sample:
-        """Return a sample of the runs of a tenant: at most `most` runs with fires between two consecutive edges."""
+    async def sampled_runs(self, tenant: str, edges: Sequence[Micros], limit: int) -> Sample:
+        """Return a sample of the runs of a tenant: at most `limit` runs with fires between two consecutive edges."""
         ...
 
     async def lane_jobs(
@@ -87,15 +87,15 @@ class OverviewStore(Protocol):
         are ignored."""
         ...
 
-    async def lane_runs(self, job_ids: Sequence[str], since: Micros | None, until: Micros, most: int) -> list[LaneRun]:
-        """The newest runs of each job in a range, at most `most` of each that ended and `most` that are alive; without
-        `since`, only those that are alive. A span that reaches into the range is one of them."""
+    async def lane_runs(self, job_ids: Sequence[str], since: Micros | None, until: Micros, limit: int) -> list[LaneRun]:
+        """The newest runs of each job in a range, at most `limit` of each that ended and `limit` that are alive;
+        without `since`, only those that are alive. A span that reaches into the range is one of them."""
         ...
 
     async def lane_counts(
-        self, job_ids: Sequence[str], edges: Sequence[Micros], most: int
+        self, job_ids: Sequence[str], edges: Sequence[Micros], limit: int
     ) -> dict[str, list[LaneCounts]]:
-        """How the runs of each job ended between each two edges, which are equally far apart. About `most` runs are
+        """How the runs of each job ended between each two edges, which are equally far apart. About `limit` runs are
         counted in all: of a job with more than its share, at most so many between two edges."""
         ...
 
@@ -103,6 +103,6 @@ class OverviewStore(Protocol):
         """Jobs by id, in any order; without those that do not exist or cannot be read."""
         ...
 
-    async def recent_runs(self, job_ids: Sequence[str], most: int) -> dict[str, list[Run]]:
-        """Return the newest runs of each job that are due or have ended, at most `most` per job, newest fire first."""
+    async def recent_runs(self, job_ids: Sequence[str], limit: int) -> dict[str, list[Run]]:
+        """Return the newest runs of each job that are due or have ended, at most `limit` per job, newest fire first."""
         ...

@@ -60,10 +60,9 @@ class PlanStore(Protocol):
         """
         ...
 
-    async def upstream_events(self, job_ids: Sequence[str], most: int) -> dict[str, tuple[Micros, ...]]:
-        """Return the first fires from upstream events that wait to be planned, by job, in order: at most `most` of each
-        job.
-        """
+    async def upstream_events(self, job_ids: Sequence[str], limit: int) -> dict[str, tuple[Micros, ...]]:
+        """Return the first fires from upstream events that wait to be planned, by job, in order: at most `limit` of
+        each job."""
         ...
 
     async def cancelled_ahead(self, jobs: Sequence[Job]) -> dict[str, frozenset[Micros]]:

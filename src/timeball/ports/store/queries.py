@@ -61,7 +61,7 @@ class RunSpec(Struct, frozen=True):
     """True if a user edited the spec for this run; else it is the spec of a version of the job."""
 
 
-class LetterGroup(Struct, frozen=True, kw_only=True):
+class DeadLetterGroup(Struct, frozen=True, kw_only=True):
     """Dead letters with the same error."""
 
     fingerprint: str
@@ -78,8 +78,8 @@ class LetterGroup(Struct, frozen=True, kw_only=True):
     failure: Failure | None
 
 
-class LetterGroups(Struct, frozen=True):
-    groups: list[LetterGroup]
+class DeadLetterGroups(Struct, frozen=True):
+    groups: list[DeadLetterGroup]
     counted: int
     """Number of dead letters that were counted, in these groups and in smaller ones that are not listed."""
     more: bool
@@ -129,7 +129,7 @@ class ReadStore(Protocol):
         """
         ...
 
-    async def letter_groups(self, where: RunFilter, limit: int, *, may_lag: bool = False) -> LetterGroups:
+    async def dead_letter_groups(self, where: RunFilter, limit: int, *, may_lag: bool = False) -> DeadLetterGroups:
         """Return the largest groups of dead letters that match, largest first."""
         ...
 

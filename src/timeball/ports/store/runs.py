@@ -117,7 +117,7 @@ class Settled(Struct, frozen=True):
     """
     backfills: bool = False
     """True if the run belongs to a backfill, which may now create another run."""
-    woven: bool = False
+    is_workflow_task: bool = False
     """True if the run executes a task of a workflow run, which may now advance."""
     upstream_events: bool = False
     """True if the end of the run was stored as an upstream event of another job."""
@@ -183,10 +183,10 @@ class RunStore(Protocol):
         """
         ...
 
-    async def next_eligible_at(self, after: Micros = 0, *, choosy_after: Micros = 0) -> Micros | None:
+    async def next_eligible_at(self, after: Micros = 0, *, constrained_after: Micros = 0) -> Micros | None:
         """Return when the next READY run may be claimed, among runs that become eligible after `after`: those before it
         wait for a worker that has no pending poll. For runs with a placement profile, which not every worker can
-        execute, `choosy_after` replaces `after`. None: there is no such run.
+        execute, `constrained_after` replaces `after`. None: there is no such run.
         """
         ...
 
@@ -235,7 +235,7 @@ class RunStore(Protocol):
         """Return all orders for workers."""
         ...
 
-    async def hurry(self, run_ids: Sequence[str]) -> list[bool]:
+    async def retry_now(self, run_ids: Sequence[str]) -> list[bool]:
         """Make runs that wait for a retry eligible now. Return one result per id, in order. False: the run does not
         wait for a retry, and nothing was changed.
         """
@@ -255,7 +255,7 @@ class RepeatStore(Protocol):
         """
         ...
 
-    async def repeat_letters(self, pairs: Sequence[tuple[str, NewRun]]) -> list[Status | None]:
+    async def repeat_dead_letters(self, pairs: Sequence[tuple[str, NewRun]]) -> list[Status | None]:
         """Do the same as `repeat`, but only for dead letters. A discarded run is not a dead letter any more."""
         ...
 

@@ -46,17 +46,17 @@ class DayArchiver:
         self._large_value_store = large_value_store
         self._day: Micros = -1
         self._work: asyncio.Task[Archived] | None = None
-        self._rests_until: Micros | None = None
+        self._sleeps_until: Micros | None = None
         self._kept: dict[Micros, Micros] = {}
         """By day: runs of that day that ended before this instant are in the archive."""
 
     async def keep(self, day: Micros) -> bool:
-        if self._rests_until is not None and self._clock.monotonic() < self._rests_until:
+        if self._sleeps_until is not None and self._clock.monotonic() < self._sleeps_until:
             return False
         work = self._work
         if work is None:
             self._day = day
-            work = self._work = asyncio.create_task(self._archive(day), name="archivist")
+            work = self._work = asyncio.create_task(self._archive(day), name="archiver")
         await asyncio.wait([work], timeout=DAY_WAIT_TIMEOUT / SECOND)
         if not work.done():
             return False
@@ -65,7 +65,7 @@ class DayArchiver:
             work.result()
         except Unavailable as error:
             _log.warning("a day cannot be archived and stays in the store", day=self._name, error=str(error))
-            self._rests_until = self._clock.monotonic() + ARCHIVE_RETRY_DELAY
+            self._sleeps_until = self._clock.monotonic() + ARCHIVE_RETRY_DELAY
             return False
         return self._day == day
 

@@ -26,9 +26,9 @@ LATEST: Final = 150 * MILLISECOND
 """The dispatcher claims an upcoming run when its time is this close, not earlier. A later claim then takes the runs
 that follow it as well: the fires of a short period share one claim, and each is still assigned early enough.
 """
-UNHURRIED: Final = 50 * MILLISECOND
+FAR_AHEAD: Final = 50 * MILLISECOND
 PAUSE: Final = 20 * MILLISECOND
-"""After all slots were filled with runs that are due in `UNHURRIED` or later, the dispatcher waits this long, so that
+"""After all slots were filled with runs that are due in `FAR_AHEAD` or later, the dispatcher waits this long, so that
 one claim covers several slots that become free.
 """
 CLAIM_RETRY_DELAY: Final = 2 * MILLISECOND
@@ -38,7 +38,8 @@ MAX_RESERVED_WORKERS: Final = 64
 MAX_ROUNDS: Final = 50
 """Maximum number of claims in one turn. A turn has to end for the loop to count as healthy."""
 AFTER_THE_TURN: Final = 1 << 62
-"""Value of `_calm_until` during a turn: polls that arrive while the loop claims are handled at the end of the turn."""
+"""Value of `_polls_ignored_until` during a turn: polls that arrive while the loop claims are handled at the end of the
+turn."""
 
 _log = structlog.get_logger()
 
@@ -55,7 +56,7 @@ class Dispatcher(Loop):
         super().__init__(context.clock, wakeups)
         self._store = context.store
         self._gateway = gateway
-        self._calm_until: Micros = 0
+        self._polls_ignored_until: Micros = 0
         """A new poll does not start a turn before this instant of the monotonic clock, because no run is due. A wakeup
         does.
         """
@@ -64,12 +65,12 @@ class Dispatcher(Loop):
         gateway.listen(self._demanded)
 
     async def turn(self) -> Micros:
-        self._calm_until = AFTER_THE_TURN
+        self._polls_ignored_until = AFTER_THE_TURN
         try:
             return await self._claim()
         finally:
-            if self._calm_until == AFTER_THE_TURN:
-                self._calm_until = 0
+            if self._polls_ignored_until == AFTER_THE_TURN:
+                self._polls_ignored_until = 0
 
     async def _claim(self) -> Micros:
         """Claim runs for the pending polls. Return how many microseconds there is nothing to do."""
@@ -95,18 +96,20 @@ class Dispatcher(Loop):
                 wants, claimed = ahead, await self._claim_for(ahead)
         full = claimed.more and not claimed.again
         if full or len(claimed.claims) >= sum(want.slots for want in wants):
-            if min(claim.eligible_at for claim in claimed.claims) >= claimed.now + UNHURRIED:
-                return self._stay_calm(PAUSE)
+            if min(claim.eligible_at for claim in claimed.claims) >= claimed.now + FAR_AHEAD:
+                return self._ignore_polls(PAUSE)
             return 0 if self._gateway.has_demand else TICK
         if claimed.again:
             self._wakeups.wake(Topic.GATE)
             return CLAIM_RETRY_DELAY
         looked_until = claimed.now + AHEAD
-        upcoming = await self._store.next_eligible_at(0 if claimed.left else looked_until, choosy_after=looked_until)
+        upcoming = await self._store.next_eligible_at(
+            0 if claimed.left else looked_until, constrained_after=looked_until
+        )
         served = {want.session for want in wants}
         if any(want.session not in served for want in self._gateway.wants()):
             return 0
-        return self._stay_calm(
+        return self._ignore_polls(
             TICK if upcoming is None else max(CLAIM_RETRY_DELAY, upcoming - LATEST - self._store.now())
         )
 
@@ -119,16 +122,16 @@ class Dispatcher(Loop):
         await self._gateway.deliver(claimed.claims)
         return claimed
 
-    def _stay_calm(self, rest: Micros) -> Micros:
-        self._calm_until = self._clock.monotonic() + min(rest, TICK)
-        return rest
+    def _ignore_polls(self, delay: Micros) -> Micros:
+        self._polls_ignored_until = self._clock.monotonic() + min(delay, TICK)
+        return delay
 
     def _demanded(self) -> None:
         """A worker with free slots polls: start a turn, unless the loop knows that no run is due or is about to look
         anyway.
         """
-        if self._clock.monotonic() >= self._calm_until:
-            self.nudge()
+        if self._clock.monotonic() >= self._polls_ignored_until:
+            self.wake()
 
     @asynccontextmanager
     async def reserve(self) -> AsyncIterator[Sequence[SlotRequest]]:

@@ -23,7 +23,7 @@ class EventPublisher(Loop):
         super().__init__(context.clock, wakeups)
         self._store = context.store
         self._hub = context.events
-        self._hub.on_work = self.nudge
+        self._hub.on_work = self.wake
         self._hub.on_active = self._watch
         self._store.listen_to_servers(self._received)
 

@@ -25,7 +25,7 @@ class GateOpener(Loop):
     def __init__(self, context: OperationContext, wakeups: LocalWakeups) -> None:
         super().__init__(context.clock, wakeups)
         self._store = context.store
-        self._tidied_at: Micros | None = None
+        self._forgotten_at: Micros | None = None
 
     async def turn(self) -> Micros:
         upcoming = await self._store.next_look_at()
@@ -33,12 +33,12 @@ class GateOpener(Loop):
             await self._store.open_gates(BATCH)
             self._wakeups.wake(Topic.READY)
             return GATE_RETRY_DELAY
-        await self._tidy()
+        await self._forget()
         return TICK if upcoming is None else max(1, upcoming - self._store.now())
 
-    async def _tidy(self) -> None:
+    async def _forget(self) -> None:
         """Delete gates and ordering keys that no run uses any more, once a minute."""
         now = self._clock.monotonic()
-        if self._tidied_at is None or now - self._tidied_at > MINUTE:
-            self._tidied_at = now
+        if self._forgotten_at is None or now - self._forgotten_at > MINUTE:
+            self._forgotten_at = now
             await self._store.forget_unused(MAX_FORGOTTEN)

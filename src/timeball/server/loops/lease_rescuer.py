@@ -35,7 +35,7 @@ class LeaseRescuer(Loop):
         super().__init__(context.clock, wakeups)
         self._store = context.store
         self._settle = settle
-        self._tidied_at: Micros | None = None
+        self._forgotten_at: Micros | None = None
         self._search_at: Micros = 0
         self._after = FIRST
         self._failed: dict[str, Micros] = {}
@@ -51,7 +51,7 @@ class LeaseRescuer(Loop):
             return 0
         if await self._end_unreported():
             return 0
-        await self._tidy()
+        await self._forget()
         return EVERY
 
     async def _end_unreported(self) -> bool:
@@ -75,9 +75,9 @@ class LeaseRescuer(Loop):
         _log.error("a lost run cannot be settled", run=settlement.run_id, error=reason_of(error))
         self._failed[settlement.run_id] = self._clock.monotonic() + FIRST_RETRY_DELAY
 
-    async def _tidy(self) -> None:
+    async def _forget(self) -> None:
         """Delete sessions that ended more than an hour ago."""
         now = self._clock.monotonic()
-        if self._tidied_at is None or now - self._tidied_at > MINUTE:
-            self._tidied_at = now
+        if self._forgotten_at is None or now - self._forgotten_at > MINUTE:
+            self._forgotten_at = now
             await self._store.forget_sessions(self._store.now() - HOUR)

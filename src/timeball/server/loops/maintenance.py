@@ -32,7 +32,7 @@ PRUNE_STEP_DELAY: Final = 20 * MILLISECOND
 """Microseconds between two steps of deleting old rows, so that other transactions get their turn."""
 PRUNE_RETRY_DELAY: Final = 10 * SECOND
 """Microseconds before a step is retried that would have had to wait for the locks of other transactions."""
-SELDOM: Final = HOUR
+RARE_INTERVAL: Final = HOUR
 """Microseconds between two runs of a chore that is rarely needed."""
 SWEEP_EVERY: Final = 6 * HOUR
 """Microseconds between two searches for unused objects. A search lists all objects."""
@@ -60,7 +60,7 @@ class MaintenanceLoop(Loop):
         wakeups: LocalWakeups,
         *,
         keep_for: Micros | None = retention.DEFAULT,
-        archivist: Archiver | None = None,
+        archiver: Archiver | None = None,
     ) -> None:
         """`keep_for` is how long finished runs are kept; None keeps them for ever. With an archiver, a run is deleted
         only after it was archived.
@@ -68,44 +68,44 @@ class MaintenanceLoop(Loop):
         super().__init__(context.clock, wakeups)
         self._store = context.store
         self._keep_for = keep_for
-        self._archivist = archivist
-        self._holder = ids.make("s", 0, context.dice)
-        self._rests_until: Micros = 0
+        self._archiver = archiver
+        self._holder = ids.make("s", 0, context.rng)
+        self._sleeps_until: Micros = 0
         self._pruning: _Pruning | None = None
         self._asked_for: Micros = 0
         self._prepared_at: Micros | None = None
-        self._tidied_at: Micros | None = None
+        self._forgotten_at: Micros | None = None
         self._large_value_store = context.large_value_store
         self._sweeping: asyncio.Task[int] | None = None
         self._swept_at: Micros | None = None
 
     async def turn(self) -> Micros:
-        left = self._rests_until - self._clock.monotonic()
+        left = self._sleeps_until - self._clock.monotonic()
         if left > 0:
             return left
         lead = await self._store.lead(LEASE_NAME, self._holder, LEASE)
         if lead is None:
-            return self._rest(MAINTENANCE_INTERVAL)
+            return self._sleep(MAINTENANCE_INTERVAL)
         try:
             failures: list[Exception] = []
-            chores = (self._prepare, self._prune, self._tidy, self._forget_statistics, self._sweep)
-            rest = min([await self._attempt(chore, lead, failures) for chore in chores])
+            duties = (self._prepare, self._prune, self._forget, self._forget_statistics, self._sweep)
+            delay = min([await self._attempt(duty, lead, failures) for duty in duties])
             if failures:  # after every chore had its turn
-                self._rest(rest)
+                self._sleep(delay)
                 raise failures[0]
         except Deposed as error:
             _log.warning("another server holds the maintenance lease now", error=str(error))
             self._pruning = None
-            rest = MAINTENANCE_INTERVAL
-        return self._rest(rest)
+            delay = MAINTENANCE_INTERVAL
+        return self._sleep(delay)
 
     @staticmethod
-    async def _attempt(chore: Callable[[Lead], Awaitable[Micros]], lead: Lead, failures: list[Exception]) -> Micros:
+    async def _attempt(duty: Callable[[Lead], Awaitable[Micros]], lead: Lead, failures: list[Exception]) -> Micros:
         """Run one step of a chore and return how long the chore can wait. An error is added to `failures`, so that the
         other chores still run.
         """
         try:
-            return await chore(lead)
+            return await duty(lead)
         except Occupied:
             return PRUNE_RETRY_DELAY
         except (Deposed, Unavailable):
@@ -114,8 +114,8 @@ class MaintenanceLoop(Loop):
             failures.append(error)
             return PRUNE_RETRY_DELAY
 
-    def _rest(self, length: Micros) -> Micros:
-        self._rests_until = self._clock.monotonic() + length
+    def _sleep(self, length: Micros) -> Micros:
+        self._sleeps_until = self._clock.monotonic() + length
         return length
 
     async def _prepare(self, lead: Lead) -> Micros:
@@ -137,22 +137,22 @@ class MaintenanceLoop(Loop):
                 return MAINTENANCE_INTERVAL
             day = next((day for day in days if day > self._asked_for), days[0])
             self._asked_for = day
-            if self._archivist is not None and not await self._archivist.keep(day):
+            if self._archiver is not None and not await self._archiver.keep(day):
                 return LEASE_RETRY_DELAY
             self._pruning = _Pruning(day, before)
         if not await self._store.prune_day(lead, self._pruning.day, self._pruning.before, ROWS):
             self._pruning = None
         return PRUNE_STEP_DELAY
 
-    async def _tidy(self, lead: Lead) -> Micros:
+    async def _forget(self, lead: Lead) -> Micros:
         """Delete idempotency keys and job versions that only deleted runs used."""
-        if self._keep_for is None or not self._is_time(self._tidied_at):
+        if self._keep_for is None or not self._is_time(self._forgotten_at):
             return MAINTENANCE_INTERVAL
         before = self._store.now() - self._keep_for
         keys = await self._store.forget_keys(lead, before - retention.KEY_LIFE, ROWS)
         versions = await self._store.forget_versions(lead, before, ROWS)
         if keys < ROWS and versions < ROWS:
-            self._tidied_at = self._clock.monotonic()
+            self._forgotten_at = self._clock.monotonic()
         return PRUNE_STEP_DELAY
 
     async def _forget_statistics(self, lead: Lead) -> Micros:
@@ -186,5 +186,5 @@ class MaintenanceLoop(Loop):
             self._sweeping.cancel()
             await asyncio.wait([self._sweeping])
 
-    def _is_time(self, last: Micros | None, every: Micros = SELDOM) -> bool:
+    def _is_time(self, last: Micros | None, every: Micros = RARE_INTERVAL) -> bool:
         return last is None or self._clock.monotonic() - last >= every

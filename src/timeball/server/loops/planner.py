@@ -24,7 +24,7 @@ from timeball.operation.schedules.closed_times import closures_of
 from timeball.ports.wakeups import Topic
 from timeball.server.loop import TICK, Loop
 from timeball.server.wakeups import LocalWakeups
-from timeball.slices import give_way
+from timeball.slices import wait_for_slice
 
 _log = structlog.get_logger()
 BATCH: Final = 500
@@ -42,7 +42,7 @@ class Planner(Loop):
         super().__init__(context.clock, wakeups)
         self._context = context
         self._store = context.store
-        self._dice = context.dice
+        self._rng = context.rng
         self._is_first_turn = True
         self._reported: set[tuple[str, str]] = set()
         """Pairs of a job that could not be planned and a reason that was logged."""
@@ -105,7 +105,7 @@ class Planner(Loop):
                 continue
             plans.append(plan)
             if job.spec.bound:
-                await give_way()  # calendars cost CPU time
+                await wait_for_slice()  # calendars cost CPU time
             runs -= plan.runs
             instants -= plan.instants
             if runs <= 0 or instants <= 0:
@@ -113,7 +113,7 @@ class Planner(Loop):
             if self._clock.monotonic() >= slice_end:
                 await asyncio.sleep(0)
                 slice_end = self._clock.monotonic() + SLICE_LENGTH
-        fresh_ids = [[ids.run(now, self._dice) for _ in plan.steps] for plan in plans]
+        fresh_ids = [[ids.run(now, self._rng) for _ in plan.steps] for plan in plans]
         await self._store.commit_plans(plans, fresh_ids)
         if failed:
             await self._put_off(failed)

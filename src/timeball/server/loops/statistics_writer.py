@@ -26,17 +26,17 @@ class StatisticsWriter(Loop):
     def __init__(self, context: OperationContext, wakeups: LocalWakeups) -> None:
         super().__init__(context.clock, wakeups)
         self._store = context.store
-        self._writer = ids.make("s", 0, context.dice)
+        self._writer = ids.make("s", 0, context.rng)
         self._seq = 1
-        self._rests_until: Micros = 0
+        self._sleeps_until: Micros = 0
 
     async def turn(self) -> Micros:
-        left = self._rests_until - self._clock.monotonic()
+        left = self._sleeps_until - self._clock.monotonic()
         if left > 0:
             return left
         await self._store.record_statistics(self._writer, self._seq)
         self._seq += 1
-        self._rests_until = self._clock.monotonic() + WRITE_INTERVAL
+        self._sleeps_until = self._clock.monotonic() + WRITE_INTERVAL
         return WRITE_INTERVAL
 
     async def stop(self) -> None:

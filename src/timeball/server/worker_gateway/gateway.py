@@ -49,7 +49,7 @@ class WorkerGateway:
     def __init__(self, context: OperationContext, settle: Settle) -> None:
         self._store = context.store
         self._clock = context.clock
-        self._dice = context.dice
+        self._rng = context.rng
         self._wakeups = context.wakeups
         self._run_events = context.run_events
         self._large_value_store = context.large_value_store
@@ -66,7 +66,7 @@ class WorkerGateway:
     async def hello(self, hello: RegisterWorker, key: str = LOCAL_KEY) -> WorkerRegistered:
         now = self._store.now()
         worker = WorkerRecord(
-            session=ids.make("w", now, self._dice),
+            session=ids.make("w", now, self._rng),
             key=key,
             name=hello.name,
             slots=hello.slots,
@@ -189,8 +189,8 @@ class WorkerGateway:
     def wants(self) -> list[SlotRequest]:
         return self._idle.wants()
 
-    def wants_soon(self, most: int) -> list[SlotRequest]:
-        return self._idle.wants_soon(most)
+    def wants_soon(self, limit: int) -> list[SlotRequest]:
+        return self._idle.wants_soon(limit)
 
     def wants_ahead(self) -> list[SlotRequest]:
         return self._idle.wants_ahead()
@@ -291,6 +291,6 @@ class WorkerGateway:
         for each in ended:
             started_at = None if each.age is None else now - each.age
             finished_at = now if started_at is None else started_at + each.took
-            spread = self._dice.random() if isinstance(each.outcome, Failed) else 0.0
+            spread = self._rng.random() if isinstance(each.outcome, Failed) else 0.0
             settlements.append(Settlement.of(each, session, each.outcome, started_at, finished_at, spread, each.host))
         return settlements

@@ -50,9 +50,9 @@ class IdleSessions:
         """Return the pending polls with free slots."""
         return list(self._pending())
 
-    def wants_soon(self, most: int) -> list[SlotRequest]:
-        """Return at most `most` pending polls with free slots, and at most `most` polls that are expected soon."""
-        return [*islice(self._pending(), most), *[_next_poll(each) for each in islice(self._coming(), most)]]
+    def wants_soon(self, limit: int) -> list[SlotRequest]:
+        """Return at most `limit` pending polls with free slots, and at most `limit` polls that are expected soon."""
+        return [*islice(self._pending(), limit), *[_next_poll(each) for each in islice(self._coming(), limit)]]
 
     def wants_ahead(self) -> list[SlotRequest]:
         """Return the pending polls with free slots, and the expected polls for which nothing was claimed yet. A second

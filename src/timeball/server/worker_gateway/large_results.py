@@ -23,8 +23,8 @@ async def offload_results(
     checks the fencing token again when it settles. The job decides where a result is written, not its worker.
     """
 
-    async def offload(settlement: Settlement, said: Ended) -> Settlement:
-        if not _goes_out(said) or _key(settlement) not in held:
+    async def offload(settlement: Settlement, end: Ended) -> Settlement:
+        if not _is_large(end) or _key(settlement) not in held:
             return settlement
         run_id = settlement.run_id
         found = (await store.specs([run_id])).get(run_id)
@@ -33,14 +33,14 @@ async def offload_results(
         return structs.replace(settlement, outcome=outcome)
 
     pairs = list(zip(settlements, ended, strict=True))
-    wanted = [_key(settlement) for settlement, said in pairs if _goes_out(said)]
+    wanted = [_key(settlement) for settlement, end in pairs if _is_large(end)]
     if not wanted:
         return list(settlements)
     held = await store.held(settlements[0].session, wanted)
-    return await asyncio.gather(*(offload(settlement, said) for settlement, said in pairs))
+    return await asyncio.gather(*(offload(settlement, end) for settlement, end in pairs))
 
 
-def _goes_out(ended: Ended) -> bool:
+def _is_large(ended: Ended) -> bool:
     return ended.placed or is_large(ended.outcome)
 
 

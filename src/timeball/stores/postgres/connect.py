@@ -25,7 +25,7 @@ Connection: TypeAlias = "asyncpg.Connection[Any] | PoolConnectionProxy[Any]"
 
 PER_HOST: Final = 3.0
 """Seconds to connect to one of several hosts."""
-SILENCE: Final = 5
+SILENCE_TIMEOUT: Final = 5
 """Seconds without a packet from the other side, idle or after a send, until a connection counts as broken."""
 SETTINGS: Final = {
     "application_name": "timeball",
@@ -49,7 +49,7 @@ class Own:
     """Connections directly to the database. Settings and prepared statements are kept for their whole life."""
 
     least: int
-    most: int
+    limit: int
     statement_cache_size: ClassVar[int] = 1024
     settings: ClassVar[dict[str, str]] = SETTINGS
     stay: ClassVar[bool] = True
@@ -162,10 +162,10 @@ def _notice_silence(connection: asyncpg.Connection[Any]) -> None:
     plug.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     # Options that the platform does not have are left out.
     for name, value in (
-        ("TCP_KEEPIDLE", SILENCE - 2),
+        ("TCP_KEEPIDLE", SILENCE_TIMEOUT - 2),
         ("TCP_KEEPINTVL", 1),
         ("TCP_KEEPCNT", 2),
-        ("TCP_USER_TIMEOUT", SILENCE * 1_000),
+        ("TCP_USER_TIMEOUT", SILENCE_TIMEOUT * 1_000),
     ):
         if hasattr(socket, name):
             plug.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

@@ -17,7 +17,7 @@ REPEATABLE: Final = (
     asyncpg.InvalidCachedStatementError,
 )
 """Errors after which a transaction may be repeated: it conflicted with another one."""
-GONE: Final = (
+CONNECTION_LOST: Final = (
     OSError,
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
@@ -54,16 +54,16 @@ class Interrupted(Unavailable):
 
 
 @contextlib.asynccontextmanager
-async def told(gone: type[Unavailable] = Unavailable) -> AsyncIterator[None]:
+async def translated_errors(gone: type[Unavailable] = Unavailable) -> AsyncIterator[None]:
     """Raise errors of the database as errors of the store port. Errors of the connection are raised as `gone`."""
     try:
         yield
-    except (*GONE, *_OUT_OF_ORDER) as error:
+    except (*CONNECTION_LOST, *_OUT_OF_ORDER) as error:
         if isinstance(error, ValueError):  # asyncpg uses ValueError for an invalid argument
             raise
         if isinstance(error, asyncpg.LockNotAvailableError):
             raise no_answer(error, Locked) from error
-        is_gone = isinstance(error, GONE) and not isinstance(error, TimeoutError)
+        is_gone = isinstance(error, CONNECTION_LOST) and not isinstance(error, TimeoutError)
         raise no_answer(error, gone if is_gone else Unavailable) from error
 
 

@@ -68,20 +68,20 @@ class DailyPartitions(Maintenance):
             async with not_waiting():
                 await self._db.write(partial(_prepare_as, lead, day))
 
-    async def days_to_prune(self, before: Micros, most: int) -> list[Micros]:
+    async def days_to_prune(self, before: Micros, limit: int) -> list[Micros]:
         async def departing(tx: Tx) -> set[Micros]:
             return {day for day, _ in await tx.fetch(DEPARTURES)}
 
         days = await self._db.read(_prepared) | await self._db.read(departing)
-        days |= set(await super().days_to_prune(before, most))
-        return sorted(day for day in days if retention.is_over(day, before))[:most]
+        days |= set(await super().days_to_prune(before, limit))
+        return sorted(day for day in days if retention.is_over(day, before))[:limit]
 
-    async def prune_day(self, lead: Lead, day: Micros, before: Micros, most: int) -> bool:
+    async def prune_day(self, lead: Lead, day: Micros, before: Micros, limit: int) -> bool:
         async def work(tx: Tx) -> bool:
             await check(tx, lead)
             departing: dict[Micros, str] = dict(await tx.fetch(DEPARTURES))
             if day in departing:
-                await _go_on(tx, day, departing[day], before, most)
+                await _go_on(tx, day, departing[day], before, limit)
             elif day in await _prepared(tx):
                 await _leave(tx, day)
             else:
@@ -89,7 +89,7 @@ class DailyPartitions(Maintenance):
             return True
 
         async with not_waiting():
-            return await self._db.write(work) or await super().prune_day(lead, day, before, most)
+            return await self._db.write(work) or await super().prune_day(lead, day, before, limit)
 
 
 async def prepare(tx: Tx, day: Micros) -> None:
@@ -151,17 +151,17 @@ async def _leave(tx: Tx, day: Micros) -> None:
         await tx.execute(_statement(f"DELETE FROM {name('history', day)} WHERE id {{in b: text}}"), b=staying)
 
 
-async def _go_on(tx: Tx, day: Micros, upto: str, before: Micros, most: int) -> None:
+async def _go_on(tx: Tx, day: Micros, upto: str, before: Micros, limit: int) -> None:
     """Add more runs of a detached day to the daily sums; those that ended recently are copied back. If none is left,
     drop the partitions."""
     partition = name("history", day)
     rows = await tx.fetch(
         _statement(
             "SELECT id, finished_at, job_id, fire_time - fire_time % 86400000000, verdict, fires, origin"
-            f" FROM {partition} WHERE id > :upto ORDER BY id LIMIT :most",
+            f" FROM {partition} WHERE id > :upto ORDER BY id LIMIT :limit",
         ),
         upto=upto,
-        most=most,
+        limit=limit,
     )
     if not rows:
         await tx.execute(_NO_WAITING)

@@ -12,7 +12,7 @@ import asyncpg
 
 from timeball.domain.errors import Unavailable
 from timeball.stores.postgres.connect import Address, Connection, Own
-from timeball.stores.postgres.errors import GONE, NO_CONNECTION, Busy, no_answer, refused
+from timeball.stores.postgres.errors import CONNECTION_LOST, NO_CONNECTION, Busy, no_answer, refused
 
 if TYPE_CHECKING:
     from asyncpg.pool import PoolConnectionProxy
@@ -55,7 +55,7 @@ class Pool:
             connect=self._connect,
             init=self._greet,
             min_size=self._connections.least,
-            max_size=self._connections.most,
+            max_size=self._connections.limit,
             statement_cache_size=self._connections.statement_cache_size,
             max_cached_statement_lifetime=0,
             command_timeout=self._timeout,
@@ -68,7 +68,7 @@ class Pool:
             pool, self._pool = self._pool, None
             try:
                 await asyncio.wait_for(pool.close(), self._timeout)
-            except (TimeoutError, *GONE):
+            except (TimeoutError, *CONNECTION_LOST):
                 pool.terminate()
 
     async def expire(self) -> None:
@@ -81,7 +81,7 @@ class Pool:
         pool = self._pool
         if pool is None:
             raise Unavailable("the store is closed")
-        if self._connections.least <= pool.get_size() <= self._working < self._connections.most:
+        if self._connections.least <= pool.get_size() <= self._working < self._connections.limit:
             await self._wait_in_line()
         self._working += 1
         try:

@@ -26,7 +26,7 @@ REPLICA_RETRY_DELAY: Final = 5 * SECOND
 _log = structlog.get_logger()
 
 
-class Away(Exception):
+class ReplicaUnavailable(Exception):
     """Raised when the replica cannot answer, so that the primary must be asked."""
 
 
@@ -36,7 +36,7 @@ class Replica:
         self._monotonic = monotonic
         self._connections = connections
         self._pool: asyncpg.Pool[Any] | None = None
-        self._away_until: Micros | None = None
+        self._unavailable_until: Micros | None = None
 
     async def open(self) -> None:
         """Create the pool. No connection is made yet."""
@@ -53,30 +53,30 @@ class Replica:
         if pool is not None:
             pool.terminate()
 
-    async def read(self, look: Callable[[Connection], Awaitable[T]], patience: float) -> T:
-        """Read from the replica. Raise `Away` if the primary should be asked, and `Unavailable` if the read takes too
-        long."""
-        if self._pool is None or (self._away_until is not None and self._monotonic() < self._away_until):
-            raise Away
+    async def read(self, look: Callable[[Connection], Awaitable[T]], timeout: float) -> T:
+        """Read from the replica. Raise `ReplicaUnavailable` if the primary should be asked, and `Unavailable` if
+        the read takes too long."""
+        if self._pool is None or (self._unavailable_until is not None and self._monotonic() < self._unavailable_until):
+            raise ReplicaUnavailable
         try:
             async with self._pool.acquire(timeout=CONNECT) as connection:
                 try:
-                    async with asyncio.timeout(patience):
+                    async with asyncio.timeout(timeout):
                         found = await look(connection)
                 except TimeoutError:
                     raise Unavailable(TOO_LONG) from None
         except (OSError, EOFError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
             if isinstance(error, ValueError):
                 raise
-            if self._away_until is None:
+            if self._unavailable_until is None:
                 _log.warning(
                     "the replica does not answer; reads use the primary", error=str(error) or type(error).__name__
                 )
-            self._away_until = self._monotonic() + REPLICA_RETRY_DELAY
+            self._unavailable_until = self._monotonic() + REPLICA_RETRY_DELAY
             await self._pool.expire_connections()
-            raise Away from error
-        if self._away_until is not None:
-            self._away_until = None
+            raise ReplicaUnavailable from error
+        if self._unavailable_until is not None:
+            self._unavailable_until = None
             _log.info("the replica answers again")
         return found
 

@@ -24,10 +24,10 @@ from timeball.ports.store.maintenance import Occupied
 from timeball.ports.store.store import MessageListener, StoreKind, WakeupListener
 from timeball.stores.postgres.clock import ServerClock
 from timeball.stores.postgres.connect import SETTINGS, Address, Connection, Own, Pooled
-from timeball.stores.postgres.errors import GONE, REPEATABLE, Busy, Interrupted, told
+from timeball.stores.postgres.errors import CONNECTION_LOST, REPEATABLE, Busy, Interrupted, translated_errors
 from timeball.stores.postgres.partitions import DailyPartitions, not_waiting, prepare, prepare_days_ahead
 from timeball.stores.postgres.pool import Pool
-from timeball.stores.postgres.replica import Away, Replica
+from timeball.stores.postgres.replica import Replica, ReplicaUnavailable
 from timeball.stores.postgres.tx import Compiler, Tx, writing
 from timeball.stores.postgres.wakeups import PostgresWakeups
 from timeball.stores.sql.committed_changes import CommittedChanges
@@ -46,7 +46,7 @@ SAMPLE_EVERY: Final = 1.0
 """Seconds between two readings of the server's clock."""
 UNCERTAIN: Final = 4_000_000
 """Microseconds for which a transaction is repeated whose connection was lost, until its result is known."""
-CAREFUL: Final = 60_000_000
+REPLICA_WAIT_TIME: Final = 60_000_000
 """Microseconds after a lost connection in which every commit waits for the replicas, also one without writes."""
 TRY_AGAIN_AFTER: Final = 0.1
 
@@ -102,14 +102,14 @@ class _Driver:
         self._pool = Pool(Address(dsn, timeout), connections, timeout, self._read_clock)
         self._tasks: list[asyncio.Task[None]] = []
         self._wakeups = PostgresWakeups(self._connect)
-        self._careful_until: Micros = 0
-        self._slow = asyncio.Semaphore(max(1, connections.most // 2))
+        self._wait_for_replicas_until: Micros = 0
+        self._slow = asyncio.Semaphore(max(1, connections.limit // 2))
 
     # --- life ------------------------------------------------------------------------------------------------------
 
     async def open(self) -> None:
         try:
-            async with told():
+            async with translated_errors():
                 await self._migrate()
                 await self._pool.open()
                 if self._replica is not None:
@@ -132,13 +132,15 @@ class _Driver:
             await self._replica.close()
         await self._pool.close()
 
-    async def _connect(self, *, patient: bool = False) -> asyncpg.Connection[Any]:
-        """Return a connection outside of the pool. With `patient`, statements have no timeout."""
-        return await self._direct.connect(command_timeout=None if patient else self._timeout, server_settings=SETTINGS)
+    async def _connect(self, *, without_timeout: bool = False) -> asyncpg.Connection[Any]:
+        """Return a connection outside of the pool. With `without_timeout`, statements have no timeout."""
+        return await self._direct.connect(
+            command_timeout=None if without_timeout else self._timeout, server_settings=SETTINGS
+        )
 
     async def _migrate(self) -> None:
         try:
-            connection = await self._connect(patient=True)
+            connection = await self._connect(without_timeout=True)
         except (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError) as error:
             raise Conflict(f"PostgreSQL refuses the connection: {error}; check the store's address") from error
         try:
@@ -177,7 +179,7 @@ class _Driver:
                         raise
                 elif isinstance(error, Interrupted):
                     interrupted_at = now if interrupted_at is None else interrupted_at
-                    self._careful_until = now + CAREFUL
+                    self._wait_for_replicas_until = now + REPLICA_WAIT_TIME
                     await self._pool.expire()
                 if interrupted_at is not None:
                     if once or now - interrupted_at >= UNCERTAIN:
@@ -189,10 +191,10 @@ class _Driver:
     async def _write(self, work: Work[T], *, may_be_done: bool) -> T:
         async with (
             self._pool.connection() as connection,
-            told(Interrupted),
+            translated_errors(Interrupted),
             writing(connection, self._compiler, self._connections, may_be_done=may_be_done) as tx,
         ):
-            if self._monotonic() < self._careful_until:
+            if self._monotonic() < self._wait_for_replicas_until:
                 await tx.begin()
                 await connection.execute(_BE_REPLICATED)
             tx.is_watched = self.committed.is_watched
@@ -203,9 +205,9 @@ class _Driver:
 
     async def read(self, work: Work[T], *, slow: bool = False, may_lag: bool = False) -> T:
         if may_lag and self._replica is not None:
-            patience = min(SLOW_READ_TIMEOUT, self._timeout)
-            with contextlib.suppress(Away):
-                return await self._replica.read(lambda found: work(Tx(found, self._compiler, patience)), patience)
+            timeout = min(SLOW_READ_TIMEOUT, self._timeout)
+            with contextlib.suppress(ReplicaUnavailable):
+                return await self._replica.read(lambda found: work(Tx(found, self._compiler, timeout)), timeout)
         if slow:
             return await self._read_slowly(work)
         return await self._read_again(work)
@@ -237,14 +239,14 @@ class _Driver:
                 # A pooled connection may have been lost long ago, and the others with it. Repeating a read is safe.
                 cause = error.__cause__
                 is_slow = timeout is not None and isinstance(cause, TimeoutError)
-                is_gone = isinstance(cause, GONE) and not is_slow and not isinstance(error, Busy)
+                is_gone = isinstance(cause, CONNECTION_LOST) and not is_slow and not isinstance(error, Busy)
                 if is_second or not is_gone or not self._pool.is_open:
                     raise
                 is_second = True
                 await self._pool.expire()
 
     async def _read(self, work: Work[T], timeout: float | None) -> T:
-        async with self._pool.connection() as connection, told(), self._connections.reading(connection):
+        async with self._pool.connection() as connection, translated_errors(), self._connections.reading(connection):
             return await work(Tx(connection, self._compiler, timeout))
 
     # --- time ------------------------------------------------------------------------------------------------------
@@ -253,7 +255,7 @@ class _Driver:
         return self._clock()
 
     async def _sample(self) -> None:
-        async with self._pool.connection() as connection, told():
+        async with self._pool.connection() as connection, translated_errors():
             await self._read_clock(connection)
 
     async def _read_clock(self, connection: Connection) -> None:

@@ -144,8 +144,8 @@ class Tx:
 
     async def execute(self, query: Query, **parameters: Any) -> int:
         sql, arguments = self._compiler.arguments(query, parameters)
-        told = await self._connection.execute(sql, *arguments)
-        _, _, count = told.rpartition(" ")  # such as "INSERT 0 500"
+        tag = await self._connection.execute(sql, *arguments)
+        _, _, count = tag.rpartition(" ")  # such as "INSERT 0 500"
         return int(count) if count.isdigit() else 0
 
     async def insert(self, table: Table, rows: Sequence[Row], **same: Any) -> None:

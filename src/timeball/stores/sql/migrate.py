@@ -43,8 +43,8 @@ class Migration:
     @property
     def works_with(self) -> int:
         """The oldest schema version whose servers can work on this schema."""
-        said = _WORKS_WITH.search(self.text)
-        return self.version if said is None else int(said[1])
+        found = _WORKS_WITH.search(self.text)
+        return self.version if found is None else int(found[1])
 
     def statements(self, dialect: Dialect) -> list[Query]:
         """Return the statements for one database. `-- only: sqlite` excludes a statement from the other database."""

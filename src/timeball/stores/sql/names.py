@@ -18,7 +18,7 @@ from timeball.domain.planning.backfill import BackfillState
 from timeball.domain.run.ledger import Origin, Verdict
 from timeball.domain.run.lifecycle import Hold, State
 from timeball.domain.run.status import Status
-from timeball.domain.workflow.definition import WOVEN
+from timeball.domain.workflow.definition import WORKFLOW_PROFILE
 from timeball.domain.workflow.progress import TaskState
 
 WEAVER: Final = "weaver"
@@ -63,7 +63,7 @@ NAMES: Final[Mapping[str, _Values]] = {
     "task": _members(TaskState),
     "lease": _members(LeaseState),
     "session": {"weaver": WEAVER},
-    "profile": {"workflow": WOVEN},
+    "profile": {"workflow": WORKFLOW_PROFILE},
 }
 _NAMED: Final = re.compile(r"\{(\w+)\.(\w+(?:\+\w+)*)\}")
 

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable, Sequence
 from timeball.domain.instant import Micros
 from timeball.domain.run.lifecycle import Hold
 from timeball.domain.run.run import NewRun
-from timeball.domain.workflow.definition import WOVEN
+from timeball.domain.workflow.definition import WORKFLOW_PROFILE
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.inserts import insert_run_rows
 from timeball.stores.sql.rows.runs import new_run_row
@@ -52,5 +52,5 @@ async def insert_runs(tx: Tx, new: Sequence[HeldRun], *, not_before: Micros = 0)
 async def _keep_profiles(tx: Tx, runs: Iterable[NewRun]) -> None:
     """Record the placement profiles of runs that not every worker can execute, so that a claim looks for runs of each
     profile."""
-    if profiles := {run.profile for run in runs if run.profile is not None and run.profile != WOVEN}:
+    if profiles := {run.profile for run in runs if run.profile is not None and run.profile != WORKFLOW_PROFILE}:
         await tx.execute(KEEP_PROFILES, b=sorted(profiles))

@@ -349,9 +349,9 @@ class _ThreadedDriver(_NoOthers):
             connection.execute("COMMIT")
             self._database.mark.set(marked)
         except BaseException as error:
-            told = self._database.explained(error) if isinstance(error, sqlite3.Error) else error
+            explained = self._database.explained(error) if isinstance(error, sqlite3.Error) else error
             for job in batch:
-                job.error = job.error or told
+                job.error = job.error or explained
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
 

@@ -154,9 +154,9 @@ class Tx:
 
 def _together(rows: Sequence[Row]) -> Iterator[tuple[int, Sequence[Row]]]:
     """Yield parts of the rows with their sizes, which are numbers of `ROWS_TOGETHER`; the remaining rows with 0."""
-    done, most = 0, MAX_VALUES // len(rows[0]) if rows else 0
+    done, limit = 0, MAX_VALUES // len(rows[0]) if rows else 0
     for size in ROWS_TOGETHER:
-        while most >= size <= len(rows) - done:
+        while limit >= size <= len(rows) - done:
             yield size, rows[done : done + size]
             done += size
     if done < len(rows):

@@ -72,11 +72,11 @@ class Source:
         if batch:
             yield batch
 
-    def days(self, most: int) -> list[Micros]:
+    def days(self, limit: int) -> list[Micros]:
         """Return the newest days that have finished runs, newest first."""
         found: list[Micros] = []
         before = AFTER_ALL_RUNS
-        while len(found) < most:
+        while len(found) < limit:
             (last,) = self._connection.execute("SELECT max(id) FROM history WHERE id < ?", (before,)).fetchone()
             if last is None or not ids.is_id("r", last):
                 break

@@ -65,13 +65,13 @@ class StoreTransfer:
             _refuse_moved(source)
             async with targets.entered(self.dsn) as target:
                 if source.note is not None and await target.has_receipt(source.note.move):
-                    return self._told(source, {}, await target.now() - self.wall(), was_complete=True)
+                    return self._report(source, {}, await target.now() - self.wall(), was_complete=True)
                 rows = {table: source.count(table) for table in source.tables()}
                 await target.require_empty(rows, self._address)
                 if self.carrier is not None and (number := source.numbers().get(_OBJECTS)) is not None:
                     await self.carrier.check(number)
                 ahead = await self._compare_clocks(source, target)
-                return self._told(source, rows, ahead, held_by=holder)
+                return self._report(source, rows, ahead, held_by=holder)
 
     async def move(self, report: Report) -> TransferResult:
         with sources.opened(self.path, self.wall, self.monotonic) as source:
@@ -81,7 +81,7 @@ class StoreTransfer:
                 earlier = source.note
                 if earlier is not None and await target.has_receipt(earlier.move):
                     source.leave_note(Note(earlier.move, earlier.target, earlier.at, arrived=True))
-                    return self._told(source, {}, await target.now() - self.wall(), was_complete=True)
+                    return self._report(source, {}, await target.now() - self.wall(), was_complete=True)
                 if earlier is not None and earlier.target != self._address:
                     raise moved_note.refusal(self.path, earlier)
                 with source.kept_from_writers():
@@ -117,7 +117,7 @@ class StoreTransfer:
         await _await_clock(source, target, report)
         await target.move_leases(source.clock())
         await self._hand_over(source, target)
-        return self._told(source, rows, ahead)
+        return self._report(source, rows, ahead)
 
     async def _hand_over(self, source: Source, target: TransferTarget) -> None:
         now = await target.now()
@@ -145,7 +145,7 @@ class StoreTransfer:
             )
         return now - self.wall()
 
-    def _told(
+    def _report(
         self,
         source: Source,
         rows: dict[str, int],

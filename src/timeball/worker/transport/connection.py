@@ -49,7 +49,7 @@ class Wire:
         if connection is not None:
             try:
                 return await self._ask(connection, request)
-            except _Unheard:
+            except _Unanswered:
                 pass  # the server closed the idle connection, as servers do; the request is sent again on a new one
         return await self._ask(await self._connect(), request)
 
@@ -105,7 +105,7 @@ class Wire:
         return answer
 
 
-class _Unheard(ConnectionError):
+class _Unanswered(ConnectionError):
     """Raised when the connection ended before any byte of the answer arrived."""
 
 
@@ -118,16 +118,16 @@ class _Connection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._headers: dict[str, str] = {}
         self._body: list[bytes] = []
-        self._heard = False
+        self._has_bytes = False
         self.closed = False
         self.spent = False
         """True if the server closes the connection after this answer."""
 
     def ask(self, request: bytes) -> asyncio.Future[Incoming]:
         self._answer = answer = asyncio.get_running_loop().create_future()
-        self._heard = False
+        self._has_bytes = False
         if self._transport is None or self.closed:
-            answer.set_exception(_Unheard(BROKEN_OFF))
+            answer.set_exception(_Unanswered(BROKEN_OFF))
         else:
             self._transport.write(request)
         return answer
@@ -141,7 +141,7 @@ class _Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        self._heard = True
+        self._has_bytes = True
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
@@ -149,7 +149,7 @@ class _Connection(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self.closed = True
-        self._fail(ConnectionError(BROKEN_OFF) if self._heard else _Unheard(BROKEN_OFF))
+        self._fail(ConnectionError(BROKEN_OFF) if self._has_bytes else _Unanswered(BROKEN_OFF))
 
     def on_message_begin(self) -> None:
         self._headers = {}

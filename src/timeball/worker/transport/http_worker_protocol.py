@@ -40,9 +40,9 @@ answer are released with the next poll, which has to be sent before the lease la
 """
 
 _encode = msgspec.json.Encoder().encode
-_welcome = msgspec.json.Decoder(WorkerRegistered)
+_registered = msgspec.json.Decoder(WorkerRegistered)
 _orders = msgspec.json.Decoder(PollResponse)
-_receipt = msgspec.json.Decoder(ReportAck)
+_ack = msgspec.json.Decoder(ReportAck)
 _anything = msgspec.json.Decoder(msgspec.Raw)
 
 
@@ -69,11 +69,11 @@ class HttpWorkerProtocol:
         if token:
             headers["Authorization"] = f"Bearer {token}"
         self._servers = [server.rstrip("/") for server in servers]
-        self._wires = [Wire(server, headers, ca) for server in self._servers]
+        self._connections = [Wire(server, headers, ca) for server in self._servers]
         self._home = self._current = home % len(self._servers)
         self._left_home_at = 0.0
         self._home_is_back = False
-        self._hanging: tuple[int, asyncio.Timeout] | None = None
+        self._pending_poll: tuple[int, asyncio.Timeout] | None = None
         """The server where a poll is pending, and the timeout of that poll."""
 
     async def __aenter__(self) -> Self:
@@ -85,12 +85,12 @@ class HttpWorkerProtocol:
         await self.close()
 
     async def close(self) -> None:
-        for wire in self._wires:
+        for wire in self._connections:
             wire.close()
         await asyncio.sleep(0)  # the event loop closes the connections in its next turn
 
     async def hello(self, hello: RegisterWorker) -> WorkerRegistered:
-        return await self._ask_any("hello", hello, _welcome, QUICK)
+        return await self._ask_any("hello", hello, _registered, QUICK)
 
     async def poll(self, poll: Poll) -> PollResponse:
         if self._home_is_back:
@@ -109,33 +109,33 @@ class HttpWorkerProtocol:
         return await self._ask_any("beat", beat, _orders, QUICK)
 
     async def report(self, report: Report) -> ReportAck:
-        return await self._ask_any("report", report, _receipt, REPORT)
+        return await self._ask_any("report", report, _ack, REPORT)
 
     async def goodbye(self, session: str) -> None:
         await self._ask_any("goodbye", {"session": session}, _anything, QUICK)
 
-    async def _ask_any(self, call: str, message: object, decoder: Decoder[T], patience: float) -> T:
+    async def _ask_any(self, call: str, message: object, decoder: Decoder[T], timeout: float) -> T:
         for _ in self._servers[1:]:
             try:
-                return await self._ask(call, message, decoder, patience)
+                return await self._ask(call, message, decoder, timeout)
             except Unavailable:
                 continue
-        return await self._ask(call, message, decoder, patience)
+        return await self._ask(call, message, decoder, timeout)
 
     async def _ask(
-        self, call: str, message: object, decoder: Decoder[T], patience: float, *, at: int | None = None
+        self, call: str, message: object, decoder: Decoder[T], timeout: float, *, at: int | None = None
     ) -> T:
         """Send one request to the current server. If it is unreachable, the next call goes to the next server."""
         asked = self._current if at is None else at
         try:
-            async with asyncio.timeout(patience) as limit:
+            async with asyncio.timeout(timeout) as limit:
                 if call == "poll":
-                    self._hanging = (asked, limit)
+                    self._pending_poll = (asked, limit)
                 try:
-                    answer = await self._wires[asked].post(f"/v1/worker/{call}", _encoded(message))
+                    answer = await self._connections[asked].post(f"/v1/worker/{call}", _encoded(message))
                 finally:
                     if call == "poll":
-                        self._hanging = None
+                        self._pending_poll = None
             if answer.status >= 300:
                 raise _error(answer)
             return decoder.decode(answer.body or b"null")
@@ -144,8 +144,8 @@ class HttpWorkerProtocol:
                 self._current = (asked + 1) % len(self._servers)
                 if asked == self._home:
                     self._left_home_at = self._now()
-            if self._hanging is not None and self._hanging[0] == asked:
-                self._hanging[1].reschedule(self._now())
+            if self._pending_poll is not None and self._pending_poll[0] == asked:
+                self._pending_poll[1].reschedule(self._now())
             if isinstance(failure, Unavailable):
                 raise
             raise Unavailable(f"no valid answer from {self._servers[asked]}: {reason(failure)}") from failure

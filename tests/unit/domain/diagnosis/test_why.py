@@ -49,7 +49,7 @@ def waiting(**fields: Any) -> Run:
 
 def facts(of: Run, *, rules: Any = None, **fields: Any) -> DiagnosisSnapshot:
     values = {"now": NOW, "job": job(NOW, next_fire_at=NOW), "spec": spec(**(rules or {})), "credit": MINUTE}
-    return DiagnosisSnapshot(run=of, **{**values, "crew": (hand(),), **fields})
+    return DiagnosisSnapshot(run=of, **{**values, "workers": (hand(),), **fields})
 
 
 def codes(found: DiagnosisSnapshot) -> list[Code]:

@@ -20,8 +20,8 @@ def histogram(values: list[int]) -> dict[int, int]:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_percentile_is_at_most_nine_per_cent_off(seed: int) -> None:
-    dice = random.Random(seed)
-    values = sorted(int(math.exp(dice.uniform(math.log(MILLISECOND), math.log(DAY)))) for _ in range(500))
+    rng = random.Random(seed)
+    values = sorted(int(math.exp(rng.uniform(math.log(MILLISECOND), math.log(DAY)))) for _ in range(500))
     for share, found in zip((0.5, 0.99), tally.percentiles(histogram(values), 0.5, 0.99), strict=True):
         exact = values[math.ceil(len(values) * share) - 1] / MILLISECOND
         assert found == pytest.approx(exact, rel=0.1)
@@ -43,10 +43,8 @@ def test_buckets_grow_with_lateness_and_end() -> None:
 
 
 def test_tallies_add_up_in_any_order() -> None:
-    dice = random.Random(1)
-    parts = [
-        RunTally({dice.choice("abc"): dice.randrange(9)}, {dice.randrange(5): dice.randrange(9)}) for _ in range(30)
-    ]
+    rng = random.Random(1)
+    parts = [RunTally({rng.choice("abc"): rng.randrange(9)}, {rng.randrange(5): rng.randrange(9)}) for _ in range(30)]
     one, other = RunTally(), RunTally()
     for part in parts:
         one.add(part)

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from timeball.domain.run.error_fingerprint import LENGTH, essence, fingerprint
+from timeball.domain.run.error_fingerprint import LENGTH, fingerprint, normalized
 from timeball.domain.run.lifecycle import LOST, Failure
 
 SAME = {
@@ -116,13 +116,13 @@ DIFFERENT = (
 
 @pytest.mark.parametrize("messages", SAME.values(), ids=SAME.keys())
 def test_what_differs_from_run_to_run_does_not_count(messages: tuple[str, ...]) -> None:
-    assert len({essence(message) for message in messages}) == 1, [essence(message) for message in messages]
+    assert len({normalized(message) for message in messages}) == 1, [normalized(message) for message in messages]
 
 
 def test_what_is_left_tells_errors_apart() -> None:
     examples = [*DIFFERENT, *(messages[0] for messages in SAME.values())]
     for one, other in itertools.combinations(examples, 2):
-        assert essence(one) != essence(other), (one, other)
+        assert normalized(one) != normalized(other), (one, other)
 
 
 def test_the_kind_the_code_the_status_and_the_exception_count() -> None:
@@ -150,7 +150,7 @@ def test_a_fingerprint_is_short_and_does_not_change_between_versions() -> None:
 
 def test_only_the_beginning_of_a_long_message_counts() -> None:
     start = "out of memory " + "x" * 10_000
-    assert essence(start + "a") == essence(start + "b")
+    assert normalized(start + "a") == normalized(start + "b")
 
 
 @pytest.mark.parametrize(

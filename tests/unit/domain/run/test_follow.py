@@ -85,8 +85,8 @@ def test_what_calendars_exclude_is_owed() -> None:
     plan = planning.plan(excluded, NOW, closures=closed)
     [span] = plan.steps
     assert isinstance(span, Span)
-    assert (span.count, plan.owed, plan.next_fire_at) == (2, NOW - 1, NOW + HOUR)
-    later = excluded.with_(owed=plan.owed, next_fire_at=plan.next_fire_at, upstream_events=())
+    assert (span.count, plan.deferred_fire, plan.next_fire_at) == (2, NOW - 1, NOW + HOUR)
+    later = excluded.with_(deferred_fire=plan.deferred_fire, next_fire_at=plan.next_fire_at, upstream_events=())
     assert planning.plan(later, NOW + HOUR - SECOND, closures=closed).steps == (), "others may end until then"
     [fire] = planning.plan(later, NOW + HOUR, closures=closed).steps
     assert isinstance(fire, PlannedFire)

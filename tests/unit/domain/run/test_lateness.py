@@ -55,10 +55,10 @@ def test_a_run_that_has_not_started_has_none() -> None:
 
 
 def test_the_parts_add_up_whatever_the_clocks_said() -> None:
-    dice = random.Random(7)
+    rng = random.Random(7)
     for _ in range(2_000):
-        at = {name: dice.randrange(3_000) for name in ("created_at", "eligible_at", "claimed_at", "started_at")}
-        found = run(**at, fire_time=dice.randrange(1_500))
+        at = {name: rng.randrange(3_000) for name in ("created_at", "eligible_at", "claimed_at", "started_at")}
+        found = run(**at, fire_time=rng.randrange(1_500))
         parts = split(found)
         assert parts is not None
         assert parts.total == max(0, at["started_at"] - found.fire_time)

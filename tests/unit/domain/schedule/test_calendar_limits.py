@@ -94,7 +94,9 @@ def test_a_long_absence_is_worked_off_in_plans_of_bounded_work(
         assert asked.work <= 2 * QUESTION
         assert plan.instants <= planning.MAX_CLOSED_INSTANTS
         runs += [step.fire_time for step in plan.steps if isinstance(step, planning.PlannedFire)]
-        waiting = waiting.with_(next_fire_at=plan.next_fire_at, owed=plan.owed, fired=waiting.fired + plan.runs)
+        waiting = waiting.with_(
+            next_fire_at=plan.next_fire_at, deferred_fire=plan.deferred_fire, fired=waiting.fired + plan.runs
+        )
         plans += 1
         assert plans < 500
     late = [at for at in runs if at < NOW - MINUTE]

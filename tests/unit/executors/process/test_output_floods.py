@@ -14,19 +14,19 @@ import pytest
 
 from tests.support.stalls import MAX_STALL_SECONDS
 from tests.unit.executing import RecordedAttempt
-from timeball.domain.run.error_fingerprint import _essence, essence
+from timeball.domain.run.error_fingerprint import _normalized, normalized
 from timeball.domain.task.task import Shell
 from timeball.executors import results
 from timeball.executors.process.pipes import (
     MAX_PROGRESS_LENGTH,
     MAX_READ_PER_TURN,
     READ,
+    OutputLines,
     Pipe,
     ReadBudget,
-    SaidLines,
     _step,
 )
-from timeball.executors.python.executor import MAX_UNHEARD, ThreadVoice
+from timeball.executors.python.executor import MAX_BUFFERED_LENGTH, ThreadReports
 from timeball.worker.output import AttemptOutput, clean
 
 
@@ -79,12 +79,12 @@ def lines_of(line: str) -> str:
 )
 def test_a_piece_of_output_full_of_commands_is_read_in_bounded_time(text: str) -> None:
     pieces = MAX_READ_PER_TURN // READ
-    assert cpu(lambda: [SaidLines(attempt()).feed(text) for _ in range(pieces)]) <= MAX_STALL_SECONDS
+    assert cpu(lambda: [OutputLines(attempt()).feed(text) for _ in range(pieces)]) <= MAX_STALL_SECONDS
 
 
 async def test_pipes_that_are_all_full_share_each_turn_of_the_loop() -> None:
     """With hundreds of jobs that print at the same time, the loop turns after a bounded amount of their output."""
-    budget, heard, most, loop = ReadBudget(), [0], [0], asyncio.get_running_loop()
+    budget, heard, limit, loop = ReadBudget(), [0], [0], asyncio.get_running_loop()
     pipes = []
     for _ in range(40):
         ours, theirs = os.pipe()
@@ -93,20 +93,20 @@ async def test_pipes_that_are_all_full_share_each_turn_of_the_loop() -> None:
         os.close(theirs)
 
     def tick(before: int) -> None:
-        most[0] = max(most[0], heard[0] - before)
+        limit[0] = max(limit[0], heard[0] - before)
         if heard[0] < 40 * READ:
             loop.call_soon(tick, heard[0])
 
     loop.call_soon(tick, 0)
     await asyncio.gather(*(pipe.ended for pipe in pipes))
     assert heard[0] == 40 * READ
-    assert most[0] <= MAX_READ_PER_TURN + READ
+    assert limit[0] <= MAX_READ_PER_TURN + READ
 
 
 def test_many_changes_between_the_streams_of_a_thread_are_bounded() -> None:
     async def speak() -> float:
-        voice = ThreadVoice(attempt(), asyncio.get_running_loop())
-        for _ in range(MAX_UNHEARD // 2):
+        voice = ThreadReports(attempt(), asyncio.get_running_loop())
+        for _ in range(MAX_BUFFERED_LENGTH // 2):
             voice.write("stdout", "x")
             voice.write("stderr", "y")
         began = time.thread_time()
@@ -155,9 +155,9 @@ def test_the_depth_of_the_largest_result_is_found_in_bounded_time(result: bytes)
 )
 def test_the_fingerprint_of_the_longest_message_takes_a_bounded_time(unit: str) -> None:
     def find() -> None:
-        _essence.cache_clear()
-        essence(unit * 4_000)
-        essence(" " * 1_000 + unit * 4_000)
+        _normalized.cache_clear()
+        normalized(unit * 4_000)
+        normalized(" " * 1_000 + unit * 4_000)
 
     assert cpu(find) <= MAX_STALL_SECONDS / 5, "many failures are settled together"
 
@@ -180,7 +180,7 @@ def test_the_words_of_a_step_are_read_as_before() -> None:
 
 def test_the_last_step_of_a_piece_counts_and_odd_lines_hide_none() -> None:
     heard = attempt()
-    said = SaidLines(heard)
+    said = OutputLines(heard)
     said.feed("::progress 1\n::progress 2\nx\n::progress no\n::result 1\n::result 2\n::progress 3")
     assert heard.steps == [(0.01, ""), (0.02, "")]
     assert said.result == "2"
@@ -202,5 +202,5 @@ def test_depth_counts_brackets_and_not_those_in_strings() -> None:
 
 def test_a_line_of_a_step_is_cut_where_it_always_was() -> None:
     heard = attempt()
-    SaidLines(heard).feed("\n::progress 5 " + "n" * 1_000 + "\n")
+    OutputLines(heard).feed("\n::progress 5 " + "n" * 1_000 + "\n")
     assert heard.steps == [(0.05, "n" * (MAX_PROGRESS_LENGTH - len("::progress 5 ")))]

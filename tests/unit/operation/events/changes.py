@@ -62,14 +62,14 @@ class Server:
         self.sent: list[str] = []
         self.hub.on_work = self._woken
         self.hub.on_active = self.active.append
-        self._dice = random.Random(seed)
+        self._rng = random.Random(seed)
 
     def _woken(self) -> None:
         self.wakes += 1
 
     def listen(self, tenant: str = "a", last_id: str = "", **where: Any) -> EventListener:
         filter_ = EventFilter(**where)
-        return self.hub.subscribe(tenant, filter_, "k_1", last_id, self.now, self._dice)
+        return self.hub.subscribe(tenant, filter_, "k_1", last_id, self.now, self._rng)
 
     def happen(self, *changes: Recorded) -> None:
         """Commit changes, and let the window pass."""

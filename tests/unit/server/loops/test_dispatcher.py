@@ -36,7 +36,7 @@ class House(SystemClock):
         self.context = OperationContext(self.store, self, random.Random(1), wakeups := LocalWakeups(lambda _: None))
         self.gateway = WorkerGateway(self.context, Settle(self.context))
         self.dispatcher = Dispatcher(self.context, wakeups, self.gateway)
-        self.nudged = mock.patch.object(self.dispatcher, "nudge").start()
+        self.nudged = mock.patch.object(self.dispatcher, "wake").start()
         self._seq = 0
 
     def monotonic(self) -> Micros:
@@ -188,9 +188,9 @@ async def test_a_worker_that_comes_while_others_are_served_is_served_next(
     await house.poll(first, free=1)
     real = house.store.next_eligible_at
 
-    async def meanwhile(after: Micros = 0, *, choosy_after: Micros = 0) -> Micros | None:
+    async def meanwhile(after: Micros = 0, *, constrained_after: Micros = 0) -> Micros | None:
         await house.poll(second, free=1)
-        return await real(after, choosy_after=choosy_after)
+        return await real(after, constrained_after=constrained_after)
 
     monkeypatch.setattr(house.store, "next_eligible_at", meanwhile)
     assert await house.dispatcher.turn() == 0

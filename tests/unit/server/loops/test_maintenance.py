@@ -51,10 +51,10 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
     await opened.close()
 
 
-def keeper(store: Store, keep_for: Micros | None = 30 * DAY, archivist: Archiver | None = None) -> MaintenanceLoop:
+def keeper(store: Store, keep_for: Micros | None = 30 * DAY, archiver: Archiver | None = None) -> MaintenanceLoop:
     wakeups = LocalWakeups(lambda _: None)
-    context = OperationContext(store, StillClock(), system.dice(), wakeups)
-    return MaintenanceLoop(context, wakeups, keep_for=keep_for, archivist=archivist)
+    context = OperationContext(store, StillClock(), system.rng(), wakeups)
+    return MaintenanceLoop(context, wakeups, keep_for=keep_for, archiver=archiver)
 
 
 async def turns(of: MaintenanceLoop, count: int = 50) -> Micros:
@@ -97,7 +97,7 @@ async def test_a_day_goes_when_it_is_archived_and_none_waits_for_another(store: 
     await fill(store, 40, 50)
     archive = Archive()
     days = [day_of(store.now() - age * DAY) for age in (50, 40)]
-    of = keeper(store, archivist=archive)
+    of = keeper(store, archiver=archive)
     await of.turn()
     assert archive.asked == days[:1]
     assert await left(store) == 2
@@ -156,7 +156,7 @@ class Sweeping(LargeValueStore):
 async def test_objects_that_nobody_refers_to_are_looked_for_now_and_then(store: Store) -> None:
     large_value_store, clock, wakeups = Sweeping(), StillClock(), LocalWakeups(lambda _: None)
     keeper = MaintenanceLoop(
-        OperationContext(store, clock, system.dice(), wakeups, large_value_store=large_value_store), wakeups
+        OperationContext(store, clock, system.rng(), wakeups, large_value_store=large_value_store), wakeups
     )
     for asked, is_away in ((1, False), (2, True), (3, False)):
         large_value_store.is_away = is_away

@@ -37,7 +37,7 @@ class Recorder:
 
 def writer(store: Any) -> tuple[StatisticsWriter, StillClock]:
     clock, wakeups = StillClock(), LocalWakeups(lambda _: None)
-    return StatisticsWriter(OperationContext(store, clock, system.dice(), wakeups), wakeups), clock
+    return StatisticsWriter(OperationContext(store, clock, system.rng(), wakeups), wakeups), clock
 
 
 async def test_it_writes_every_two_seconds_under_the_next_number() -> None:

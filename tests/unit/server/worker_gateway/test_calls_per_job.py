@@ -38,7 +38,7 @@ async def calls(batch: int) -> Counter[str]:
     context: Any = SimpleNamespace(
         store=Store(),
         clock=SimpleNamespace(monotonic=lambda: 5),
-        dice=random.Random(1),
+        rng=random.Random(1),
         wakeups=None,
         run_events=None,
         large_value_store=SimpleNamespace(takes=False),

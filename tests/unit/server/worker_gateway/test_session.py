@@ -392,35 +392,35 @@ def test_only_attempts_with_large_output_that_was_stored_are_named_at_their_end(
 @pytest.mark.parametrize("seed", range(20))
 async def test_whatever_happens_the_invariants_hold(seed: int) -> None:
     """One poll is pending, the newest; no claim is answered twice, or to another poll than its own."""
-    dice, scene = random.Random(seed), Scene()
+    rng, scene = random.Random(seed), Scene()
     session, polls, claims = scene.session, dict[int, asyncio.Future[PollResponse]](), dict[int, int]()
     seq = token = 0
     kept: list[Claim] = []
     for _ in range(500):
-        match dice.randrange(12):
+        match rng.randrange(12):
             case 0 | 1 | 2 | 3:
-                seq += dice.choice((1, 1, 1, 2))
-                arrived = session.poll_arrived(seq, [each for each in claims if dice.random() < 0.9])
+                seq += rng.choice((1, 1, 1, 2))
+                arrived = session.poll_arrived(seq, [each for each in claims if rng.random() < 0.9])
                 assert arrived is not None
                 kept += arrived
                 polls[seq] = asyncio.get_running_loop().create_future()
                 if arrived:
-                    polls[seq].set_result(session.assign(arrived, dice.randrange(4), 0, 0))
+                    polls[seq].set_result(session.assign(arrived, rng.randrange(4), 0, 0))
                 elif (orders := session.orders()) is not None:
                     polls[seq].set_result(orders)
                 else:
-                    session.wait(seq, dice.randrange(4), polls[seq])
+                    session.wait(seq, rng.randrange(4), polls[seq])
                 session.verified()
             case 4 | 5 | 6 | 7 | 8:
                 token += 1
-                claims[token] = poll = seq + dice.choice((-1, 0, 0, 0, 1, 1, 2))
+                claims[token] = poll = seq + rng.choice((-1, 0, 0, 0, 1, 1, 2))
                 scene.deliver(poll, token)
             case 9:
-                session.order_cancel(dice.randrange(token + 1), at_once=dice.random() < 0.5)
+                session.order_cancel(rng.randrange(token + 1), at_once=rng.random() < 0.5)
             case 10:
                 session.mark_uncertain()
             case _:
-                session.slots_changed(dice.randrange(seq + 1), dice.randrange(4))
+                session.slots_changed(rng.randrange(seq + 1), rng.randrange(4))
         pending = [number for number, answer in polls.items() if not answer.done()]
         assert pending == [poll.seq for poll in scene.polling.values()]
         assert pending in ([], [seq])

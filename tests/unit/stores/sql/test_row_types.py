@@ -22,7 +22,7 @@ from timeball.stores.sql.workflows import workflow_runs
 from timeball.stores.sql.workflows.rows import Flow
 
 LETTER_GROUPS = run_filters.statement(
-    "letter_groups", where=run_filters.finished(RunFilter(tenant="t", dead_letters=True))[0], jobs=""
+    "dead_letter_groups", where=run_filters.finished(RunFilter(tenant="t", dead_letters=True))[0], jobs=""
 )
 LIST_LIVE = run_filters.statement("list_live", found="SELECT id FROM runs", order="r.id")
 LIST_FINISHED = run_filters.statement("list_finished", jobs="", where="true", order="r.id")
@@ -43,7 +43,7 @@ CASES = [
     (archive.LOGS, ("run_id", *LogLine.__struct_fields__)),
     (reading.LOGS_OF_RUN, LogLine.__struct_fields__),
     (reading.LOGS_OF_ATTEMPT, LogLine.__struct_fields__),
-    (LETTER_GROUPS, dead_letters.LetterGroupRow.__struct_fields__),
+    (LETTER_GROUPS, dead_letters.DeadLetterGroupRow.__struct_fields__),
     (runs.LOCK_RUNS, LockedRunRow.__struct_fields__),
     (runs.RUN_MARKS, ("id", *RunMark.__struct_fields__)),
     (backfills.LOCK_BACKFILLS, LiveBackfillRow.__struct_fields__),
@@ -56,7 +56,7 @@ CASES = [
     (claimants.LEASED_SESSIONS, claimants.LeasedSession._fields),
     (claiming._claimable(1, False), candidates.ClaimCandidate.__struct_fields__),
     (claiming._claimable(1, True), candidates.ClaimCandidate.__struct_fields__),
-    (claiming.FITTABLE, candidates.ClaimCandidate.__struct_fields__),
+    (claiming.FITTING_RUNS, candidates.ClaimCandidate.__struct_fields__),
     (ordering_keys.TURN_HOLDERS, ordering_keys.LiveHolder.__struct_fields__),
     (ordering_keys.NEXT_IN_TURN, ordering_keys._Head.__struct_fields__),
     (workers.HELD_BY, workers._HeldAttempt.__struct_fields__),

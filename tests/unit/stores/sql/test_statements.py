@@ -58,7 +58,7 @@ def test_every_statement_is_valid_on_the_schema() -> None:
             (
                 "SELECT * FROM (SELECT json_extract(value, '$[0]') AS id, json_extract(value, '$[1]') AS at "
                 "FROM json_each(:b)) AS b JOIN (SELECT value AS id FROM json_each(:c)) AS c "
-                "WHERE at < :most AND at > :most"
+                "WHERE at < :limit AND at > :limit"
             ),
             (),
         ),
@@ -68,13 +68,13 @@ def test_every_statement_is_valid_on_the_schema() -> None:
                 "SELECT * FROM unnest($1::text::text[], $2::text::bigint[]) AS b(id, at) "
                 "JOIN unnest($3::text::text[]) AS c(id) WHERE at < $4 AND at > $4"
             ),
-            ("b.id", "b.at", "c.id", "most"),
+            ("b.id", "b.at", "c.id", "limit"),
         ),
     ],
     ids=["sqlite", "postgres"],
 )
 def test_parameters_and_batches(dialect: Dialect, sql: str, parameters: tuple[str, ...]) -> None:
-    text = "SELECT * FROM {batch b: id text, at bigint} JOIN {batch c: id text} WHERE at < :most AND at > :most"
+    text = "SELECT * FROM {batch b: id text, at bigint} JOIN {batch c: id text} WHERE at < :limit AND at > :limit"
     compiled = dialect.compile(text)
     assert (compiled.sql, compiled.parameters) == (sql, parameters)
     assert set(compiled.batches) == {"b", "c"}

@@ -132,19 +132,19 @@ async def _after_what(call: Call, found: JobStatus) -> str:
     if wanted is None or found.status not in ("scheduled", "paused"):
         return ""
     followed = (await call.context.store.jobs([wanted.job])).get(wanted.job)
-    said = sentence(wanted, "" if followed is None else followed.job.spec.name)
+    text = sentence(wanted, "" if followed is None else followed.job.spec.name)
     over = ", which was cancelled" if followed is None or followed.status == "cancelled" else ""
-    return f"fires {said}{over}"
+    return f"fires {text}{over}"
 
 
 async def run(call: Call) -> Answer:
-    run_id, fate = await run_now(call.context, call.tenant, call.job_id)
+    run_id, status = await run_now(call.context, call.tenant, call.job_id)
     return answer_json(
         RunNowAnswer(
             job_id=call.job_id,
             run_id=run_id,
-            status=fate,
-            detail=views.fate(fate),
+            status=status,
+            detail=views.status_text(status),
         )
     )
 
@@ -216,7 +216,7 @@ def _coming(found: JobStatus, now: Micros, closures: Closures) -> Iterable[Marke
         return [Marked(at) for at in (found.next_run_at,) if at is not None and at > now]
     after = now if job.paused_until is None else max(now, job.paused_until - 1)
     coming = upcoming_fires.coming(job, after, closures)
-    if closures is OPEN and job.owed is None:
+    if closures is OPEN and job.deferred_fire is None:
         return map(Marked, coming)
     return _with_marks(job, coming, after, closures)
 
@@ -230,8 +230,8 @@ def _with_marks(job: Job, coming: Iterator[Micros], after: Micros, closures: Clo
             if following.mark == "excluded":
                 yield following
             following = next(marked, None)
-        owed = Marked(at, "next_open", "runs once for excluded fires") if following is None else following
-        yield owed if owed.at == at else Marked(at)
+        deferred_fire = Marked(at, "next_open", "runs once for excluded fires") if following is None else following
+        yield deferred_fire if deferred_fire.at == at else Marked(at)
 
 
 async def ledger(call: Call) -> Answer:

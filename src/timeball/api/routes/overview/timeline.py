@@ -103,7 +103,7 @@ async def read(call: Call) -> Answer:
         since=since,
         until=until,
         by=None if query.by == "auto" else query.by,
-        most=query.lanes,
+        limit=query.lanes,
         text=query.q or None,
         tag=query.tag or None,
     )

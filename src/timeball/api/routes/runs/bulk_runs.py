@@ -76,7 +76,11 @@ async def change(call: Call) -> Answer:
             matched=tally.matched,
             changed=tally.changed,
             skipped=tally.skipped,
-            failed=[Unchanged(fate.run_id, problem(fate.error)) for fate in tally.refused[:MAX_REASONS] if fate.error],
+            failed=[
+                Unchanged(result.run_id, problem(result.error))
+                for result in tally.refused[:MAX_REASONS]
+                if result.error
+            ],
             created_before=created_before,
         )
     )

@@ -9,7 +9,7 @@ from msgspec import UNSET, Struct, UnsetType, structs
 
 from timeball.api.bodies import DeadLetterFilter, DeadLetterSelection, RetryDeadLetters
 from timeball.api.problems import Problem, problem
-from timeball.api.query import LetterGroupsQuery, LettersQuery, run_filter
+from timeball.api.query import DeadLetterGroupsQuery, DeadLettersQuery, run_filter
 from timeball.api.routes.runs.runs import RunList, answer_runs, chosen_by
 from timeball.api.routing import Answer, Call, Permission, Route, answer_json
 from timeball.api.rows import rows
@@ -22,7 +22,7 @@ from timeball.operation.runs.bulk import Act, Tally
 from timeball.operation.runs.bulk_item_result import BulkItemResult
 from timeball.operation.runs.discard import discard
 from timeball.operation.runs.retry_run import retry_runs
-from timeball.ports.store.queries import LetterGroup, Match, RunFilter
+from timeball.ports.store.queries import DeadLetterGroup, Match, RunFilter
 
 _CHOICES: Final = '{"runIds": […]}, {"filter": {…}} or {"fingerprint": "…"}'
 
@@ -82,18 +82,18 @@ class DiscardedAnswer(Struct, frozen=True, rename="camel", kw_only=True):
 
 
 async def list_dead_letters(call: Call) -> Answer:
-    query: LettersQuery = call.query
+    query: DeadLettersQuery = call.query
     return await answer_runs(call, structs.replace(run_filter(query, call.tenant), dead_letters=True), query)
 
 
 async def groups(call: Call) -> Answer:
-    query: LetterGroupsQuery = call.query
-    found = await call.context.store.letter_groups(run_filter(query, call.tenant), query.limit, may_lag=True)
+    query: DeadLetterGroupsQuery = call.query
+    found = await call.context.store.dead_letter_groups(run_filter(query, call.tenant), query.limit, may_lag=True)
     shown = rows(found.groups, _group_view, "fingerprint", lambda group: group.fingerprint)
     return answer_json({"items": shown, "counted": found.counted, "more": found.more})
 
 
-def _group_view(group: LetterGroup) -> GroupView:
+def _group_view(group: DeadLetterGroup) -> GroupView:
     return GroupView(
         fingerprint=group.fingerprint,
         count=group.letters,
@@ -111,7 +111,7 @@ async def retry(call: Call) -> Answer:
 
     async def act(matches: Sequence[Match]) -> list[BulkItemResult]:
         named = bool(body.run_ids)
-        return await retry_runs(call.context, call.tenant, matches, body.edit, only_letters=not named)
+        return await retry_runs(call.context, call.tenant, matches, body.edit, only_dead_letters=not named)
 
     if body.dry_run:
         return await _count(call, body)
@@ -121,7 +121,7 @@ async def retry(call: Call) -> Answer:
     )
 
 
-async def discard_letters(call: Call) -> Answer:
+async def discard_dead_letters(call: Call) -> Answer:
     body: DeadLetterSelection = call.body
 
     async def act(matches: Sequence[Match]) -> list[BulkItemResult]:
@@ -172,21 +172,21 @@ async def _chosen(call: Call, body: DeadLetterSelection) -> RunFilter | None:
 
 
 def _items(tally: Tally) -> list[DeadLetterResult] | UnsetType:
-    if tally.matched > len(tally.told):
+    if tally.matched > len(tally.results):
         return UNSET
     return [
         DeadLetterResult(
-            run_id=fate.run_id[:100],
-            retried_as=fate.successor or UNSET,
-            error=UNSET if fate.error is None else problem(fate.error),
+            run_id=result.run_id[:100],
+            retried_as=result.successor or UNSET,
+            error=UNSET if result.error is None else problem(result.error),
         )
-        for fate in tally.told
+        for result in tally.results
     ]
 
 
 _WHICH: Final = (
     "Selected by ids, by a filter, or by their error. Any number is processed, in steps of"
-    f" {bulk.STEP}, oldest first. `items` has the result of each if there are at most {bulk.MAX_TOLD:,}."
+    f" {bulk.STEP}, oldest first. `items` has the result of each if there are at most {bulk.MAX_LISTED_RESULTS:,}."
     " `dryRun` only counts. It can be repeated: nothing is done twice."
 )
 
@@ -198,7 +198,7 @@ ROUTES: Final = (
         summary="List dead letters, newest first",
         description="Runs that used up their retries and were not retried or discarded yet.",
         handle=list_dead_letters,
-        query=LettersQuery,
+        query=DeadLettersQuery,
         answer=RunList,
     ),
     Route(
@@ -212,7 +212,7 @@ ROUTES: Final = (
             " fingerprints."
         ),
         handle=groups,
-        query=LetterGroupsQuery,
+        query=DeadLetterGroupsQuery,
         answer=GroupList,
     ),
     Route(
@@ -236,7 +236,7 @@ ROUTES: Final = (
         permission=Permission.WRITE,
         summary="Discard dead letters",
         description=f"They stay in the history, and can still be retried by their ids. {_WHICH}",
-        handle=discard_letters,
+        handle=discard_dead_letters,
         body=DeadLetterSelection,
         answer=(DiscardedAnswer, CountedAnswer),
         example={"filter": {"jobId": "j_0194f3a1c2b79f86d081884c7d65"}},

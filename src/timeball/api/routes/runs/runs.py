@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from timeball.api import views
 from timeball.api.bodies import DeadLetterFilter, EditBody
-from timeball.api.query import LettersQuery, LogsQuery, RunListQuery, refuse_empty, run_filter
+from timeball.api.query import DeadLettersQuery, LogsQuery, RunListQuery, refuse_empty, run_filter
 from timeball.api.routes.runs.logs import LogPage, answer_logs
 from timeball.api.routing import Answer, Call, Permission, Route, answer_json
 from timeball.api.rows import rows
@@ -45,14 +45,14 @@ class RunSpecAnswer(Struct, frozen=True, rename="camel", kw_only=True):
     spec: SpecView
 
 
-async def page_of_runs(call: Call, where: RunFilter, query: LettersQuery) -> Page[Run]:
+async def page_of_runs(call: Call, where: RunFilter, query: DeadLettersQuery) -> Page[Run]:
     try:
         return await call.context.store.list_runs(where, query.cursor or None, query.limit, may_lag=True)
     except Invalid as error:
         raise Invalid(error.detail, "/query/cursor") from None
 
 
-async def answer_runs(call: Call, where: RunFilter, query: LettersQuery) -> Answer:
+async def answer_runs(call: Call, where: RunFilter, query: DeadLettersQuery) -> Answer:
     page = await page_of_runs(call, where, query)
     shown = rows(page.items, views.run_view, "runId", lambda run: run.id)
     return answer_json({"items": shown, "nextCursor": page.next_cursor})
@@ -113,9 +113,11 @@ async def retry(call: Call) -> Answer:
 async def replay(call: Call) -> Answer:
     body: EditBody = call.body
     old = (await find_run_anywhere(call.context, call.tenant, call.run_id)).run
-    run_id, fate = await replay_run(call.context, call.tenant, call.run_id, body.edit)
+    run_id, status = await replay_run(call.context, call.tenant, call.run_id, body.edit)
     return answer_json(
-        ReplayAnswer(job_id=old.job_id, run_id=run_id, replay_of=old.id, status=fate, detail=views.fate(fate))
+        ReplayAnswer(
+            job_id=old.job_id, run_id=run_id, replay_of=old.id, status=status, detail=views.status_text(status)
+        )
     )
 
 

@@ -155,8 +155,10 @@ async def cancel(call: Call) -> Answer:
 
 async def run(call: Call) -> Answer:
     await find_workflow(call.context, call.tenant, call.workflow_id)
-    run_id, fate = await run_now(call.context, call.tenant, call.workflow_id)
-    return answer_json(RunNowAnswer(job_id=call.workflow_id, run_id=run_id, status=fate, detail=views.fate(fate)))
+    run_id, status = await run_now(call.context, call.tenant, call.workflow_id)
+    return answer_json(
+        RunNowAnswer(job_id=call.workflow_id, run_id=run_id, status=status, detail=views.status_text(status))
+    )
 
 
 async def pause_workflow(call: Call) -> Answer:

@@ -46,8 +46,8 @@ from timeball.stores.sql.statements import query
 
 LOCK_JOBS = query("lock_jobs")
 RUNS_OF_JOBS = query("runs_of_jobs")
-CROWDED_JOBS = query("crowded_jobs")
-RUNS_THAT_MATTER = query("runs_that_matter")
+JOBS_WITH_MANY_RUNS = query("jobs_with_many_runs")
+RUNS_TO_AMEND = query("runs_to_amend")
 FUTURE_VERDICTS = query("future_verdicts")
 WRITE_JOBS = query("write_jobs")
 DROP_TAGS = query("drop_tags")
@@ -132,8 +132,8 @@ async def _load(tx: Tx, amendments: Sequence[Amendment], store_time: Micros) -> 
     )
     waiting = await follows.waiting_of(tx, jobs.values())
     keys = {(tenant, key) for tenant, key in await tx.fetch(KEYS_OF_JOBS, b=list(jobs))}
-    dying = [each.job.id for each in amendments if each.state is JobState.CANCELLED]
-    dead_holders = await ordering_keys.kept_by_dead(tx, dying)
+    cancelled = [each.job.id for each in amendments if each.state is JobState.CANCELLED]
+    dead_holders = await ordering_keys.kept_by_dead(tx, cancelled)
     holders = await ordering_keys.lock(tx, keys | dead_holders.keys())
     cancelling = {each.job.id for each in amendments if each.cancel_runs}
     live = await _live_runs(tx, jobs, cancelling)
@@ -183,13 +183,13 @@ async def _write(tx: Tx, loaded: Loaded, decided: Decided) -> None:
     await window_slots.add(tx, (job for job, _ in writes.moved), (job for _, job in writes.moved))
 
 
-async def _live_runs(tx: Tx, job_ids: Collection[str], wanted_whole: Container[str] = ()) -> dict[str, list[RunRow]]:
+async def _live_runs(tx: Tx, job_ids: Collection[str], all_runs_of: Container[str] = ()) -> dict[str, list[RunRow]]:
     """Lock and return the live runs of jobs. Of a job with more than `MAX_LIVE`, return only the runs that need a
-    decision each, unless the job is in `wanted_whole`."""
-    crowded = {job_id for (job_id,) in await tx.fetch(CROWDED_JOBS, b=list(job_ids), most=MAX_LIVE)}
-    some = sorted(job_id for job_id in crowded if job_id not in wanted_whole)
+    decision each, unless the job is in `all_runs_of`."""
+    with_many_runs = {job_id for (job_id,) in await tx.fetch(JOBS_WITH_MANY_RUNS, b=list(job_ids), limit=MAX_LIVE)}
+    some = sorted(job_id for job_id in with_many_runs if job_id not in all_runs_of)
     rows = await tx.fetch(RUNS_OF_JOBS, b=sorted(set(job_ids) - set(some)))
-    rows += await tx.fetch(RUNS_THAT_MATTER, b=some) if some else []
+    rows += await tx.fetch(RUNS_TO_AMEND, b=some) if some else []
     live: dict[str, list[RunRow]] = {job_id: [] for job_id in job_ids}
     for run in starmap(RunRow, rows):
         live[run.job_id].append(run)
@@ -251,11 +251,11 @@ def _amend(
     future = [run for run in live if _is_future(run, now)]
     due = [run for run in live if not _is_future(run, now)]
     writes.dropped += future
-    owed = job.owed if amendment.keep_schedule and amendment.spec.excluded == "next_open" else None
+    deferred_fire = job.deferred_fire if amendment.keep_schedule and amendment.spec.excluded == "next_open" else None
     if amendment.keep_schedule:
         next_fire_at, anchor = _given_back(job, future), job.anchor
-        if owed != job.owed and job.owed is not None:
-            next_fire_at = next(planning.fires(job.with_(spec=amendment.spec), job.owed), None)
+        if deferred_fire != job.deferred_fire and job.deferred_fire is not None:
+            next_fire_at = next(planning.fires(job.with_(spec=amendment.spec), job.deferred_fire), None)
     else:
         anchor = job.anchor if amendment.anchor is None else amendment.anchor
         edited = job.with_(spec=amendment.spec, anchor=anchor, slot=slot)
@@ -293,7 +293,7 @@ def _amend(
         paused_until=amendment.paused_until,
         fired=max(0, job.fired - len(future)),
         last_span=tail.last,
-        owed=owed,
+        deferred_fire=deferred_fire,
         slot=slot,
     )
     if slot != job.slot:

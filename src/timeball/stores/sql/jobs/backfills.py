@@ -65,7 +65,7 @@ class Backfills(StorePart):
 
     async def backfills_to_advance(self, limit: int, after: str = "") -> list[str]:
         async def work(tx: Tx) -> list[str]:
-            return [backfill_id for (backfill_id,) in await tx.fetch(TO_ADVANCE, after=after, most=limit)]
+            return [backfill_id for (backfill_id,) in await tx.fetch(TO_ADVANCE, after=after, limit=limit)]
 
         return await self._db.read(work)
 
@@ -124,7 +124,7 @@ class Backfills(StorePart):
     async def list_backfills(
         self, tenant: str, job_id: str | None, cursor: str | None, limit: int, *, may_lag: bool = False
     ) -> Page[BackfillProgress]:
-        where: dict[str, Any] = {"tenant": tenant, "before": plain(cursor) if cursor else NEWEST, "most": limit + 1}
+        where: dict[str, Any] = {"tenant": tenant, "before": plain(cursor) if cursor else NEWEST, "limit": limit + 1}
         if job_id is not None:
             where["job_id"] = job_id
 

@@ -26,7 +26,7 @@ from timeball.stores.sql.rows.values import plain
 from timeball.stores.sql.statements import query
 
 JOBS_BY_ID = query("jobs_by_id")
-CROWDED_JOBS = query("crowded_jobs")
+JOBS_WITH_MANY_RUNS = query("jobs_with_many_runs")
 
 NEWEST: Final = "\U0010ffff"
 """Sorts after every id."""
@@ -73,7 +73,7 @@ class JobLists(StorePart):
         search = _search(where, None)
         matches = " AND ".join(_COMPARED[field] for field in search.compared)
         counting = [_counting(listing, matches) for listing in search.listings]
-        parameters = {**search.parameters, "most": UNLIMITED}
+        parameters = {**search.parameters, "limit": UNLIMITED}
 
         async def work(tx: Tx) -> int:
             count = 0
@@ -86,7 +86,7 @@ class JobLists(StorePart):
 
     async def busy_jobs(self, ids: Sequence[str], live_runs: int) -> set[str]:
         async def work(tx: Tx) -> set[str]:
-            return {job_id for (job_id,) in await tx.fetch(CROWDED_JOBS, b=list(ids), most=live_runs)}
+            return {job_id for (job_id,) in await tx.fetch(JOBS_WITH_MANY_RUNS, b=list(ids), limit=live_runs)}
 
         return await self._db.read(work) if ids else set()
 
@@ -117,14 +117,14 @@ def _search(where: JobFilter, cursor: str | None) -> JobSearch:
 
 async def _ids(tx: Tx, where: JobFilter, cursor: str | None, limit: int) -> Page[str]:
     search = _search(where, cursor)
-    queries, most, bounds = search.listings, limit + 1, {}
+    queries, rows_read, bounds = search.listings, limit + 1, {}
     if search.compared:
         queries = tuple(_searching(each, search.compared) for each in queries)
-        most, bounds = _jobs_compared(where), {"page": limit + 1}
+        rows_read, bounds = _jobs_compared(where), {"page": limit + 1}
     rows: list[Row] = []
     for each in queries:
-        rows += await tx.fetch(each, **search.parameters, **bounds, most=most)
-    found, last = _matching(rows, most) if search.compared else (rows, None)
+        rows += await tx.fetch(each, **search.parameters, **bounds, limit=rows_read)
+    found, last = _matching(rows, rows_read) if search.compared else (rows, None)
     newest_first = sorted(((job_id, size) for job_id, size in found), reverse=True)
     ids = ids_that_fit(newest_first, limit)
     return Page(ids, ids[-1] if len(found) > len(ids) > 0 else last)
@@ -148,11 +148,11 @@ def _compared_with(where: JobFilter) -> dict[str, Any]:
     return found
 
 
-def _matching(rows: list[Row], most: int) -> tuple[list[Row], str | None]:
+def _matching(rows: list[Row], limit: int) -> tuple[list[Row], str | None]:
     """Return the jobs that match, and the job after which others may follow that were not compared; None if all
     were."""
     found = [(job_id, size) for job_id, size, is_match in rows if is_match]
-    unfinished = [job_id for job_id, compared, is_match in rows if not is_match and compared >= most]
+    unfinished = [job_id for job_id, compared, is_match in rows if not is_match and compared >= limit]
     if not unfinished:
         return found, None
     last = max(unfinished)

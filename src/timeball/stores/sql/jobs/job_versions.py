@@ -62,7 +62,7 @@ class JobVersions(StorePart):
             rows = (
                 list(starmap(_ListedVersion, await tx.fetch(CURRENT_VERSION, job_id=job_id))) if cursor is None else []
             )
-            which = {"job_id": job_id, "before": before, "limit": limit + 1, "most": MAX_VERSIONS}
+            which = {"job_id": job_id, "before": before, "limit": limit + 1, "kept": MAX_VERSIONS}
             rows += starmap(_ListedVersion, await tx.fetch(FORMER_VERSIONS, **which))
             shown = rows[: fitting((row.bytes for row in rows), limit)]
             found = await tx.fetch(SPECS_OF_VERSIONS, job_id=job_id, b=[row.last for row in shown])
@@ -89,6 +89,6 @@ async def trim(tx: Tx, jobs: Iterable[Job]) -> None:
     for job in jobs:
         if job.version <= MAX_VERSIONS:
             continue
-        for version, since in await tx.fetch(VERSION_TO_TRIM, job_id=job.id, most=MAX_VERSIONS):
-            which = {"job_id": job.id, "version": version, "since": since or 1, "most": MAX_RUNS_COMPARED}
+        for version, since in await tx.fetch(VERSION_TO_TRIM, job_id=job.id, limit=MAX_VERSIONS):
+            which = {"job_id": job.id, "version": version, "since": since or 1, "limit": MAX_RUNS_COMPARED}
             await tx.execute(TRIM_VERSION, **which)

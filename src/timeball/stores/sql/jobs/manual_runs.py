@@ -75,7 +75,7 @@ class ManualRuns(StorePart):
 
         return await self._db.write(work) if pairs else []
 
-    async def repeat_letters(self, pairs: Sequence[tuple[str, NewRun]]) -> list[Status | None]:
+    async def repeat_dead_letters(self, pairs: Sequence[tuple[str, NewRun]]) -> list[Status | None]:
         def is_free(old: _Finished, run: NewRun) -> bool:
             if old.retried_as is None:
                 return old.status == Status.DEAD and old.discarded_at is None
@@ -161,23 +161,23 @@ async def _trigger(tx: Tx, runs: Sequence[NewRun], *, record_skips: bool = True)
             )
             wanted.setdefault(run.id, fresh)
     concerned = [jobs[job_id] for job_id in {run.job_id for run in wanted.values()}]
-    heirs = await _lock_turns(tx, concerned, wanted.values())
+    successors = await _lock_turns(tx, concerned, wanted.values())
     by_job = await _make_way(tx, {run.job_id: jobs[run.job_id] for run in wanted.values()}, now)
-    live, skipped = admit(list(wanted.values()), by_job, heirs, now)
+    live, skipped = admit(list(wanted.values()), by_job, successors, now)
     known |= await insert(tx, live, now)
     known |= dict.fromkeys(skipped, Status.SKIPPED)
     if skipped and record_skips:
         await insert_history(tx, [*skipped.values()])
-    known |= await _take_over(tx, [crowd for crowd in by_job.values() if crowd.successor is not None])
+    known |= await _take_over(tx, [each for each in by_job.values() if each.successor is not None])
     return [known.get(run.id) for run in runs]
 
 
 def admit(
-    runs: Sequence[NewRun], live_by_job: Mapping[str, LiveRuns], heirs: Container[str], now: Micros
+    runs: Sequence[NewRun], live_by_job: Mapping[str, LiveRuns], successors: Container[str], now: Micros
 ) -> tuple[list[HeldRun], dict[str, NewHistoryRow]]:
     """Decide by the overlap policies which runs are inserted, and which are skipped, by id. `live_by_job` has the
-    live runs of jobs whose runs may not overlap; each inserted run is added to it. `heirs` are retries of a run that
-    still holds an ordering key. A pure function otherwise."""
+    live runs of jobs whose runs may not overlap; each inserted run is added to it. `successors` are retries of a run
+    that still holds an ordering key. A pure function otherwise."""
     last = {run.job_id: run.id for run in runs}
     several = {job_id for job_id, count in Counter(run.job_id for run in runs).items() if count > 1}
     inserted: list[HeldRun] = []
@@ -191,7 +191,7 @@ def admit(
             skipped[run.id] = unstarted(run, Verdict.SKIPPED, TAKEN_OVER, now)
             continue
         admission = others.admit()
-        if admission is Admission.SKIP and run.id in heirs and others.is_kept_back:
+        if admission is Admission.SKIP and run.id in successors and others.is_kept_back:
             admission = Admission.WAIT  # the runs in its way wait for its ordering key
         serial = run.serial or not others.alone or run.job_id in several
         match admission:
@@ -208,9 +208,9 @@ def admit(
 async def _take_over(tx: Tx, taken: Sequence[LiveRuns]) -> dict[str, Status]:
     """End all other runs of jobs in favour of their successors, and return the statuses of the successors: a successor
     may be READY at once."""
-    for crowd in taken:
-        await replace(tx, crowd)
-    successors = [crowd.successor for crowd in taken if crowd.successor is not None]
+    for each in taken:
+        await replace(tx, each)
+    successors = [each.successor for each in taken if each.successor is not None]
     return await _known(tx, successors) if successors else {}
 
 

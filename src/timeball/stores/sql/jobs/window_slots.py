@@ -63,7 +63,7 @@ async def _others(tx: Tx, window: Window, now: Micros) -> list[tuple[int, int]]:
             since=max(begin, now) - HORIZON,
             until=min(begin + window.length * SECOND, latest) - HORIZON,
             horizon=HORIZON,
-            most=MAX_OTHERS,
+            limit=MAX_OTHERS,
         )
         found += [((minute + shift) % window_slots.MINUTES, others) for minute, others in rows]
     return found

@@ -126,7 +126,7 @@ async def _plan_anew(
 ) -> tuple[int, int]:
     jobs = runs = 0
     after = ""
-    while rows := await tx.fetch(JOBS_AFTER, after=after, most=MAX_JOBS_PER_PAGE):
+    while rows := await tx.fetch(JOBS_AFTER, after=after, limit=MAX_JOBS_PER_PAGE):
         after = JobRow(*rows[-1]).id
         writes = Writes()
         instants: list[str] = []

@@ -66,13 +66,13 @@ class Maintenance(StorePart):
     async def prepare_days(self, lead: Lead, days: Sequence[Micros]) -> None:
         """Do nothing: SQLite keeps all days in one table."""
 
-    async def days_to_prune(self, before: Micros, most: int) -> list[Micros]:
+    async def days_to_prune(self, before: Micros, limit: int) -> list[Micros]:
         until = ids.first_run(retention.day_of(before))
 
         async def work(tx: Tx) -> list[Micros]:
             days: list[Micros] = []
             since = ""
-            while len(days) < most:
+            while len(days) < limit:
                 oldest = scalar(await tx.fetch(OLDEST_TO_PRUNE, since=since, until=until, before=before))
                 if oldest is None:
                     break
@@ -82,17 +82,17 @@ class Maintenance(StorePart):
 
         return await self._db.read(work, slow=True)
 
-    async def prune_day(self, lead: Lead, day: Micros, before: Micros, most: int) -> bool:
+    async def prune_day(self, lead: Lead, day: Micros, before: Micros, limit: int) -> bool:
         assert retention.is_over(day, before)
         of_day = {"since": ids.first_run(day), "until": ids.first_run(day + DAY)}
 
         async def work(tx: Tx) -> bool:
             await check(tx, lead)
-            if await tx.execute(PRUNE_LOGS, **of_day, before=before, most=most):
+            if await tx.execute(PRUNE_LOGS, **of_day, before=before, limit=limit):
                 return True
-            if await tx.execute(PRUNE_ATTEMPTS, **of_day, before=before, most=most):
+            if await tx.execute(PRUNE_ATTEMPTS, **of_day, before=before, limit=limit):
                 return True
-            found = await tx.fetch(RUNS_TO_PRUNE, **of_day, before=before, most=most)
+            found = await tx.fetch(RUNS_TO_PRUNE, **of_day, before=before, limit=limit)
             if not found:
                 return False
             over = await lock_one_shots(tx, {job_id for _, job_id in found})
@@ -104,9 +104,9 @@ class Maintenance(StorePart):
 
         return await self._db.write(work)
 
-    async def forget_keys(self, lead: Lead, before: Micros, most: int) -> int:
+    async def forget_keys(self, lead: Lead, before: Micros, limit: int) -> int:
         async def find(tx: Tx) -> list[Row]:
-            return [tuple(row) for row in await tx.fetch(KEYS_TO_FORGET, before=before, most=most)]
+            return [tuple(row) for row in await tx.fetch(KEYS_TO_FORGET, before=before, limit=limit)]
 
         async def drop(tx: Tx) -> int:
             await check(tx, lead)
@@ -115,9 +115,9 @@ class Maintenance(StorePart):
         found = await self._db.read(find, slow=True)
         return await self._db.write(drop) if found else 0
 
-    async def forget_versions(self, lead: Lead, before: Micros, most: int) -> int:
+    async def forget_versions(self, lead: Lead, before: Micros, limit: int) -> int:
         async def find(tx: Tx) -> list[Row]:
-            rows = await tx.fetch(VERSIONS_TO_PRUNE, before=before, until=ids.first_run(before), most=most)
+            rows = await tx.fetch(VERSIONS_TO_PRUNE, before=before, until=ids.first_run(before), limit=limit)
             return [tuple(row) for row in rows]
 
         async def drop(tx: Tx) -> int:

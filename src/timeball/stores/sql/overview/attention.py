@@ -22,7 +22,7 @@ from timeball.domain.overview.attention import (
 from timeball.domain.run.ledger import TOLERANCE
 from timeball.domain.run.lifecycle import LEASE
 from timeball.domain.run.status import GAVE_UP, RAN, Status
-from timeball.domain.workflow.definition import WOVEN
+from timeball.domain.workflow.definition import WORKFLOW_PROFILE
 from timeball.ports.store.overview import MAX_COUNTED
 from timeball.stores.sql.day_ranges import day_range
 from timeball.stores.sql.driver import Row, Tx
@@ -41,7 +41,7 @@ FUNCTIONS_OF_JOBS = query("functions_of_jobs")
 LOST_WORKERS = query("lost_workers")
 PAUSED_JOBS = query("paused_jobs")
 
-MAX_LETTERS: Final = 1_000
+MAX_DEAD_LETTERS: Final = 1_000
 """Maximum number of dead letters that are looked at."""
 MAX_FAILURES: Final = 200
 """Maximum number of failed runs, newest first, whose jobs may be failing."""
@@ -64,14 +64,14 @@ class AttentionReads(StorePart):
     async def attention_facts(self, tenant: str) -> AttentionFacts:
         async def work(tx: Tx) -> AttentionFacts:
             now = self._db.now()
-            dead = await tx.fetch(DEAD_OF_JOBS, tenant=tenant, most=MAX_LETTERS)
+            dead = await tx.fetch(DEAD_OF_JOBS, tenant=tenant, limit=MAX_DEAD_LETTERS)
             letters = sum(count for _, _, count, _, _ in dead)
-            if letters >= MAX_LETTERS:
-                ((letters,),) = await tx.fetch(COUNT_DEAD, tenant=tenant, most=MAX_COUNTED)
+            if letters >= MAX_DEAD_LETTERS:
+                ((letters,),) = await tx.fetch(COUNT_DEAD, tenant=tenant, limit=MAX_COUNTED)
             failing = await _failing(tx, tenant, now)
             waiting, workers = await _waiting(tx, tenant, now)
-            lost = await tx.fetch(LOST_WORKERS, since=now - LOSS_AGE, lease=LEASE, most=MAX_LOST_WORKERS)
-            paused = await tx.fetch(PAUSED_JOBS, tenant=tenant, most=MAX_PER_KIND)
+            lost = await tx.fetch(LOST_WORKERS, since=now - LOSS_AGE, lease=LEASE, limit=MAX_LOST_WORKERS)
+            paused = await tx.fetch(PAUSED_JOBS, tenant=tenant, limit=MAX_PER_KIND)
             return AttentionFacts(
                 now=now,
                 dead_letters=letters,
@@ -98,11 +98,11 @@ async def _failing(tx: Tx, tenant: str, now: Micros) -> list[Trouble]:
     failed: dict[str, Micros] = {}
     for each in NEWEST_FAILURES:
         made = day_range(now, fires_from=since)._asdict()
-        for job_id, at in await tx.fetch(each, tenant=tenant, since=since, most=MAX_FAILURES, **made):
+        for job_id, at in await tx.fetch(each, tenant=tenant, since=since, limit=MAX_FAILURES, **made):
             failed[job_id] = max(at, failed.get(job_id, 0))
     newest = sorted(failed, key=lambda job_id: (-failed[job_id], job_id))[:MAX_FAILING_JOBS]
     made = day_range(now, fires_from=since - DAY)._asdict()
-    ends = await tx.fetch(LAST_ENDS, b=newest, most=MAX_LAST_ENDS, **made) if newest else []
+    ends = await tx.fetch(LAST_ENDS, b=newest, limit=MAX_LAST_ENDS, **made) if newest else []
     return [
         trouble
         for _, rows in groupby(ends, key=itemgetter(0))
@@ -125,8 +125,10 @@ def _failures_in_a_row(newest_first: Iterable[Row]) -> Trouble | None:
 async def _waiting(tx: Tx, tenant: str, now: Micros) -> tuple[list[Trouble], list[WorkerOffer]]:
     """Return the runs that wait for a worker, and the live workers; if no run waits, the workers are not read."""
     before = now - TOLERANCE
-    rows = await tx.fetch(OVERDUE_RUNS, tenant=tenant, before=before, most=MAX_OVERDUE)
-    profiles = [profile for (profile,) in await tx.fetch(KINDS_OF_RUNS, most=MAX_PROFILES) if profile != WOVEN]
+    rows = await tx.fetch(OVERDUE_RUNS, tenant=tenant, before=before, limit=MAX_OVERDUE)
+    profiles = [
+        profile for (profile,) in await tx.fetch(KINDS_OF_RUNS, limit=MAX_PROFILES) if profile != WORKFLOW_PROFILE
+    ]
     if not rows and not profiles:
         return [], []
     workers = [
@@ -134,13 +136,13 @@ async def _waiting(tx: Tx, tenant: str, now: Micros) -> tuple[list[Trouble], lis
         for worker in await alive(tx)
     ]
     if without := profiles_without_worker(profiles, workers):
-        rows += await tx.fetch(RUNS_OF_PROFILES, b=without, tenant=tenant, before=before, most=MAX_RUNS_OF_PROFILE)
+        rows += await tx.fetch(RUNS_OF_PROFILES, b=without, tenant=tenant, before=before, limit=MAX_RUNS_OF_PROFILE)
     found: dict[tuple[str, str | None], Trouble] = {}
     for job_id, name, profile, count, run_id, since in rows:
-        if profile != WOVEN:
+        if profile != WORKFLOW_PROFILE:
             found[job_id, profile] = Trouble(
                 job_id=job_id, job_name=name, count=count, run_id=run_id, since=since, profile=profile
             )
-    most = sorted(found.values(), key=lambda each: -each.count)[:MAX_FUNCTIONS]
-    functions = dict(await tx.fetch(FUNCTIONS_OF_JOBS, b=[each.job_id for each in most])) if most else {}
+    limit = sorted(found.values(), key=lambda each: -each.count)[:MAX_FUNCTIONS]
+    functions = dict(await tx.fetch(FUNCTIONS_OF_JOBS, b=[each.job_id for each in limit])) if limit else {}
     return [structs.replace(each, function=functions.get(each.job_id)) for each in found.values()], workers

@@ -80,16 +80,16 @@ _VERDICTS: Final = {verdict.value: verdict for verdict in Verdict}
 
 
 class Lanes(StorePart):
-    async def sampled_runs(self, tenant: str, edges: Sequence[Micros], most: int) -> Sample:
+    async def sampled_runs(self, tenant: str, edges: Sequence[Micros], limit: int) -> Sample:
         async def work(tx: Tx) -> Sample:
             made = day_range(self._db.now(), fires_from=edges[0])._asdict()
             places = [(place, since, until) for place, (since, until) in enumerate(pairwise(edges))]
-            rows = await tx.fetch(SAMPLED_FINISHED, b=places, tenant=tenant, most=most, **made)
+            rows = await tx.fetch(SAMPLED_FINISHED, b=places, tenant=tenant, limit=limit, **made)
             counts: dict[int, int] = {}
             for row in rows:
                 counts[row[0]] = counts.get(row[0], 0) + 1
             runs = [_finished(row[1:]) for row in rows]
-            return Sample(runs, frozenset(place for place, count in counts.items() if count >= most))
+            return Sample(runs, frozenset(place for place, count in counts.items() if count >= limit))
 
         return await self._db.read(work, slow=True, may_lag=True)
 
@@ -102,10 +102,10 @@ class Lanes(StorePart):
             now = self._db.now()
             live = await _live(tx, tenant)
             wanted = dict.fromkeys((*ids, *live))
-            limits = {"looked_at": MAX_FIRING_NEXT if text is None else MAX_LOOKED_AT, "most": MAX_FIRING_NEXT}
+            limits = {"looked_at": MAX_FIRING_NEXT if text is None else MAX_LOOKED_AT, "limit": MAX_FIRING_NEXT}
             firing = [job_id for (job_id,) in await tx.fetch(_firing_next(text is not None), **given, **limits)]
             if tag is not None:
-                firing += [job_id for (job_id,) in await tx.fetch(NEWEST_WITH_TAG, **given, most=MAX_WITH_TAG)]
+                firing += [job_id for (job_id,) in await tx.fetch(NEWEST_WITH_TAG, **given, limit=MAX_WITH_TAG)]
             rows = await tx.fetch(
                 _lane_jobs(text is not None, tag is not None), **given, b=[*(wanted | dict.fromkeys(firing))]
             )
@@ -135,11 +135,11 @@ class Lanes(StorePart):
 
         return await self._db.read(work, slow=True, may_lag=True)
 
-    async def lane_runs(self, job_ids: Sequence[str], since: Micros | None, until: Micros, most: int) -> list[LaneRun]:
+    async def lane_runs(self, job_ids: Sequence[str], since: Micros | None, until: Micros, limit: int) -> list[LaneRun]:
         async def work(tx: Tx) -> list[LaneRun]:
             now = self._db.now()
-            alive = await tx.fetch(LIVE_OF_LANES, b=list(job_ids), until=min(until, now + 1), most=most)
-            done = [] if since is None else await _ended(tx, job_ids, since, until, most, now)
+            alive = await tx.fetch(LIVE_OF_LANES, b=list(job_ids), until=min(until, now + 1), limit=limit)
+            done = [] if since is None else await _ended(tx, job_ids, since, until, limit, now)
             found = {run.id: run for run in (_live_run(row, now) for row in alive)}
             found.update((run.id, run) for run in map(_finished, done))
             return list(found.values())
@@ -147,24 +147,24 @@ class Lanes(StorePart):
         return await self._db.read(work, slow=True, may_lag=True) if job_ids else []
 
     async def lane_counts(
-        self, job_ids: Sequence[str], edges: Sequence[Micros], most: int
+        self, job_ids: Sequence[str], edges: Sequence[Micros], limit: int
     ) -> dict[str, list[LaneCounts]]:
         async def work(tx: Tx) -> dict[str, list[LaneCounts]]:
             parts, made = len(edges) - 1, _made(self._db.now(), edges[0])
             span = {"since": edges[0], "until": edges[-1], "parts": parts, "length": edges[-1] - edges[0]}
-            share = max(parts, most // len(job_ids))
+            share = max(parts, limit // len(job_ids))
             whole = [(job_id, 0, edges[0], edges[-1]) for job_id in job_ids]
-            runs = await tx.fetch(COUNTED_OF_LANES, b=whole, most=share, **made)
+            runs = await tx.fetch(COUNTED_OF_LANES, b=whole, limit=share, **made)
             busy = [job_id for job_id, _, count in runs if count >= share]
             others = [job_id for job_id, _, count in runs if 0 < count < share]
             totals = await tx.fetch(FIRES_OF_LANES, b=others, **span, **made) if others else []
             if busy:
                 ranges = [(job_id, at, *ends) for job_id in busy for at, ends in enumerate(pairwise(edges))]
-                totals += await tx.fetch(COUNTED_OF_LANES, b=ranges, most=share // parts, **made)
+                totals += await tx.fetch(COUNTED_OF_LANES, b=ranges, limit=share // parts, **made)
             few = max(10, MAX_EXCEPTIONS // len(job_ids))
             exceptions: list[Row] = []
             for each in EXCEPTIONS_OF_LANES:
-                exceptions += await tx.fetch(each, b=list(job_ids), most=few, **span, **made)
+                exceptions += await tx.fetch(each, b=list(job_ids), limit=few, **span, **made)
             return _lane_counts(job_ids, parts, totals, exceptions, {*busy}, share // parts)
 
         return await self._db.read(work, slow=True, may_lag=True) if job_ids else {}
@@ -176,13 +176,13 @@ class Lanes(StorePart):
         return await self._db.read(work, slow=True, may_lag=True) if job_ids else []
 
 
-async def _ended(tx: Tx, job_ids: Sequence[str], since: Micros, until: Micros, most: int, now: Micros) -> list[Row]:
+async def _ended(tx: Tx, job_ids: Sequence[str], since: Micros, until: Micros, limit: int, now: Micros) -> list[Row]:
     """Return runs that ended and whose fires are in a range, and spans that reach into it: those that began within a
     day before are found by an index, of longer ones the last ledger row of each job."""
     lanes: dict[str, Any] = {"b": list(job_ids), "since": since}
-    rows = await tx.fetch(FINISHED_OF_LANES, **lanes, until=until, most=most, **_made(now, since))
+    rows = await tx.fetch(FINISHED_OF_LANES, **lanes, until=until, limit=limit, **_made(now, since))
     begins = since - DAY
-    rows += await tx.fetch(SHORT_SPANS_OF_LANES, **lanes, begins=begins, most=MAX_SPANS, **_made(now, begins))
+    rows += await tx.fetch(SHORT_SPANS_OF_LANES, **lanes, begins=begins, limit=MAX_SPANS, **_made(now, begins))
     if last := [span_id for (span_id,) in await tx.fetch(LAST_SPANS, b=list(job_ids))]:
         rows += await tx.fetch(LONG_SPANS_OF_LANES, b=last, since=since, begins=begins)
     return rows
@@ -219,7 +219,7 @@ async def _live(tx: Tx, tenant: str) -> dict[str, tuple[Micros, Micros]]:
     """Return the jobs of some live runs, with the first and the last fire of these."""
     found: dict[str, tuple[Micros, Micros]] = {}
     for each in LIVE_OF_TENANT:
-        for job_id, first, last in await tx.fetch(each, tenant=tenant, most=MAX_LIVE):
+        for job_id, first, last in await tx.fetch(each, tenant=tenant, limit=MAX_LIVE):
             known = found.get(job_id, (first, last))
             found[job_id] = (min(first, known[0]), max(last, known[1]))
     return found
@@ -265,10 +265,10 @@ def _lane_counts(
     totals: Iterable[Row],
     exceptions: Iterable[Row],
     busy: Set[str],
-    most: int,
+    limit: int,
 ) -> dict[str, list[LaneCounts]]:
     """Return the counts of each lane. The number of runs on time is the number of all counted runs minus the
-    exceptions. For jobs in `busy`, at most `most` runs of each part were counted.
+    exceptions. For jobs in `busy`, at most `limit` runs of each part were counted.
     """
     found = {job_id: [LaneCounts({}) for _ in range(parts)] for job_id in job_ids}
 
@@ -278,7 +278,7 @@ def _lane_counts(
 
     for job_id, place, runs in totals:
         count(job_id, place, LaneVerdict.ON_TIME, runs)
-        found[job_id][place].capped = job_id in busy and runs >= most
+        found[job_id][place].capped = job_id in busy and runs >= limit
     for job_id, place, status, verdict, fires, runs in exceptions:
         count(job_id, place, LaneVerdict.ON_TIME, -runs)
         count(job_id, place, shown(Status(status), Verdict(verdict)), int(fires))

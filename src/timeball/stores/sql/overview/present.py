@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from timeball.domain.dispatch.placement import PLAIN, need_of
-from timeball.domain.workflow.definition import WOVEN
+from timeball.domain.workflow.definition import WORKFLOW_PROFILE
 from timeball.ports.store.overview import MAX_COUNTED, Present, Upcoming
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.names import resolve
@@ -36,9 +36,9 @@ some of them.
 class PresentReads(StorePart):
     async def present(self, tenant: str) -> Present:
         async def work(tx: Tx) -> Present:
-            limits = {"tenant": tenant, "most": MAX_COUNTED}
+            limits = {"tenant": tenant, "limit": MAX_COUNTED}
             ((ready, blocked, ready_later, blocked_later, retrying),) = await tx.fetch(WAITING_RUNS, **limits)
-            exact = {"tenant": tenant, "most": MAX_CLASSIFIED}
+            exact = {"tenant": tenant, "limit": MAX_CLASSIFIED}
             ((_, not_due, retried, oldest),) = await tx.fetch(DUE_READY_RUNS, **exact)
             ((_, not_due_blocked, _, _),) = await tx.fetch(DUE_BLOCKED_RUNS, **exact)
             retries = retried or 0 if ready < MAX_CLASSIFIED else min(retrying, ready)
@@ -70,9 +70,9 @@ class PresentReads(StorePart):
         async def work(tx: Tx) -> list[Upcoming]:
             found: dict[str, Upcoming] = {}
             for each in UPCOMING_RUNS:
-                for job_id, name, fire_time in await tx.fetch(each, tenant=tenant, most=limit):
+                for job_id, name, fire_time in await tx.fetch(each, tenant=tenant, limit=limit):
                     _keep_first(found, Upcoming(job_id, name, fire_time))
-            for job_id, name, fire_time, has_calendar in await tx.fetch(UPCOMING_JOBS, tenant=tenant, most=limit):
+            for job_id, name, fire_time, has_calendar in await tx.fetch(UPCOMING_JOBS, tenant=tenant, limit=limit):
                 _keep_first(found, Upcoming(job_id, name, fire_time, bool(has_calendar)))
             return sorted(found.values(), key=lambda each: (each.fire_time, each.job_id))[:limit]
 
@@ -90,4 +90,4 @@ def _slots(row: Row) -> int:
     profile, is_workflow, count, _ = row
     if is_workflow:
         return 0
-    return int(count) * (PLAIN if profile is None or profile == WOVEN else need_of(profile)).slots
+    return int(count) * (PLAIN if profile is None or profile == WORKFLOW_PROFILE else need_of(profile)).slots

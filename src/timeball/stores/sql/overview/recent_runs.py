@@ -16,16 +16,16 @@ RECENT_LIVE = query("recent_live")
 
 
 class RecentRuns(StorePart):
-    async def recent_runs(self, job_ids: Sequence[str], most: int) -> dict[str, list[Run]]:
+    async def recent_runs(self, job_ids: Sequence[str], limit: int) -> dict[str, list[Run]]:
         async def work(tx: Tx) -> dict[str, list[Run]]:
             now = self._db.now()
             oldest = min(job_ids)  # no run is older than its job
-            alive = await tx.fetch(RECENT_LIVE, b=list(job_ids), most=most)
+            alive = await tx.fetch(RECENT_LIVE, b=list(job_ids), limit=limit)
             made = day_range(now, job_id=oldest)._asdict()
-            done = await tx.fetch(RECENT_FINISHED, b=list(job_ids), most=most, **made)
+            done = await tx.fetch(RECENT_FINISHED, b=list(job_ids), limit=limit, **made)
             found: dict[str, list[Run]] = {job_id: [] for job_id in job_ids}
             for run in sorted(by_id(alive, done, now).values(), key=place_of, reverse=True):
-                if len(found[run.job_id]) < most:
+                if len(found[run.job_id]) < limit:
                     found[run.job_id].append(run)
             return found
 

@@ -82,7 +82,7 @@ class Statistics(StorePart):
             await check(tx, lead)
             gone = 0
             for width, life in WIDTH_LIFE.items():
-                gone += len(await tx.fetch(FORGET_STATS, width=width, before=now - life, most=MAX_FORGOTTEN))
+                gone += len(await tx.fetch(FORGET_STATS, width=width, before=now - life, limit=MAX_FORGOTTEN))
             await tx.execute(FORGET_WRITERS, before=now - max(WIDTH_LIFE.values()))
             return gone
 

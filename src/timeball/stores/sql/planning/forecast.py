@@ -26,7 +26,7 @@ LAST: Final = 10
 class Forecasts(StorePart):
     async def firing_jobs(self, tenant: str, after: str, limit: int) -> Page[Job]:
         async def work(tx: Tx) -> Page[Job]:
-            rows = await tx.fetch(FIRING_JOBS, tenant=tenant, after=after, most=limit)
+            rows = await tx.fetch(FIRING_JOBS, tenant=tenant, after=after, limit=limit)
             ids = ids_that_fit(rows, limit)
             jobs = await read_jobs(tx, await tx.fetch(JOBS_OF_PAGE, b=ids)) if ids else []
             is_last = len(ids) == len(rows) < limit
@@ -38,7 +38,7 @@ class Forecasts(StorePart):
         async def work(tx: Tx) -> dict[str, float]:
             took: dict[str, list[Micros]] = {}
             first = ids.first_run(max(0, since))
-            for job_id, length in await tx.fetch(RECENT_DURATIONS, b=list(job_ids), since=first, most=LAST):
+            for job_id, length in await tx.fetch(RECENT_DURATIONS, b=list(job_ids), since=first, limit=LAST):
                 took.setdefault(job_id, []).append(max(0, length))
             return {job_id: sum(lengths) / len(lengths) / SECOND for job_id, lengths in took.items()}
 

@@ -61,7 +61,7 @@ class Plans(StorePart):
     async def due_jobs(self, limit: int) -> list[Job]:
         async def work(tx: Tx) -> list[Job]:
             unread.clear()
-            return await read_jobs(tx, await tx.fetch(DUE_JOBS, most=limit), unread)
+            return await read_jobs(tx, await tx.fetch(DUE_JOBS, limit=limit), unread)
 
         async def put_off(tx: Tx) -> None:
             failed = [planning_failures.unreadable(row, reason_of(error)) for row, error in unread]
@@ -94,7 +94,7 @@ class Plans(StorePart):
         async def work(tx: Tx) -> list[Job]:
             ended, last_id = 0, ""
             while True:
-                rows = await tx.fetch(PAUSES_OVER, most=limit, ended=ended, id=last_id)
+                rows = await tx.fetch(PAUSES_OVER, limit=limit, ended=ended, id=last_id)
                 if (jobs := await read_jobs(tx, rows)) or len(rows) < limit:
                     return jobs
                 last = JobRow(*rows[-1])
@@ -113,7 +113,7 @@ class Plans(StorePart):
         async def work(tx: Tx) -> list[str]:
             outdated = await calendars.outdated(tx, plans)
             made_from = [
-                (each.job.id, each.job.version, each.job.next_fire_at, each.job.owed)
+                (each.job.id, each.job.version, each.job.next_fire_at, each.job.deferred_fire)
                 for each in plans
                 if each.job.id not in outdated
             ]
@@ -134,7 +134,7 @@ class Plans(StorePart):
             exclusive = [plan.job for plan, _ in chosen.values() if plan.job.spec.overlap is not Overlap.ALLOW]
             by_job = await live_runs(tx, [(job.id, job.spec.overlap, job.serial) for job in exclusive], now)
             tails = await ledger_spans.tails(tx, current.items())
-            await ordering_keys.lock(tx, set().union(*(crowd.keys for crowd in by_job.values())))
+            await ordering_keys.lock(tx, set().union(*(live.keys for live in by_job.values())))
             writes = _Writes()
             await _decide_blocked(tx, writes, by_job, tails, {key: plan for key, (plan, _) in chosen.items()}, now)
             for job_id, (plan, ids) in chosen.items():
@@ -154,12 +154,12 @@ async def _decide_blocked(
 ) -> None:
     """Decide about blocked runs that fell due since the last plan: unblock them, leave them, or skip them."""
     reasons: dict[str, str] = {}
-    for job_id, crowd in by_job.items():
-        skipped = crowd.settle_waiting(newer=_newest_due(plans[job_id], now) is not None)
-        if crowd.free:
+    for job_id, live in by_job.items():
+        skipped = live.settle_waiting(newer=_newest_due(plans[job_id], now) is not None)
+        if live.free:
             tails[job_id].close()
-        tails[job_id].close_before(waiting.fire_time for waiting in crowd.waiting)
-        reasons.update((blocked.id, TAKEN_OVER if crowd.replaces else crowd.skip_reason) for blocked in skipped)
+        tails[job_id].close_before(waiting.fire_time for waiting in live.waiting)
+        reasons.update((blocked.id, TAKEN_OVER if live.replaces else live.skip_reason) for blocked in skipped)
     if not reasons:
         return
     locked = starmap(LockedRunRow, await tx.fetch(LOCK_RUNS, b=list(reasons)))
@@ -178,12 +178,12 @@ def _decide(
     writes: _Writes,
     plan: JobPlan,
     ids: Sequence[str],
-    crowd: LiveRuns | None,
+    live: LiveRuns | None,
     tail: Tail,
     now: Micros,
     causes: Mapping[tuple[str, Micros], str],
 ) -> None:
-    """Turn one plan into rows. `crowd` has the live runs of the job; None if runs of the job may overlap. `causes` has
+    """Turn one plan into rows. `live` has the live runs of the job; None if runs of the job may overlap. `causes` has
     the upstream run of each fire of a job that follows another, by job and fire."""
     job, plan_at = plan.job, plan.plan_at
     newest = _newest_due(plan, now)
@@ -195,19 +195,19 @@ def _decide(
             case PlannedFire(fire_time, origin, eligible_at):
                 cause = causes.get((job.id, fire_time))
                 run = new_run(job, run_id, origin, fire_time, now, eligible_at=eligible_at, retry_of=cause)
-                serial = run.serial or (crowd is not None and not crowd.alone)
-                if crowd is not None and crowd.replaces and newest is not None and fire_time < newest:
+                serial = run.serial or (live is not None and not live.alone)
+                if live is not None and live.replaces and newest is not None and fire_time < newest:
                     tail.add(unstarted(run, Verdict.SKIPPED, TAKEN_OVER, now))
-                elif (holds := _admit(run, crowd, tail, now)) is not None:
+                elif (holds := _admit(run, live, tail, now)) is not None:
                     writes.runs.append((run, holds, serial))
             case _:
                 assert_never(step)
-    if crowd is not None:
-        writes.free += crowd.free
+    if live is not None:
+        writes.free += live.free
         # Whether a blocked run is skipped is decided when it falls due: the job is planned again then.
-        looks = [plan_at, *(blocked.fire_time for blocked in crowd.future)]
+        looks = [plan_at, *(blocked.fire_time for blocked in live.future)]
         plan_at = min((at for at in looks if at is not None), default=None)
-    writes.jobs.append((job.id, plan.next_fire_at, plan_at, tail.last, plan.runs, plan.owed))
+    writes.jobs.append((job.id, plan.next_fire_at, plan_at, tail.last, plan.runs, plan.deferred_fire))
 
 
 def _newest_due(plan: JobPlan, now: Micros) -> Micros | None:
@@ -217,25 +217,25 @@ def _newest_due(plan: JobPlan, now: Micros) -> Micros | None:
     )
 
 
-def _admit(run: NewRun, crowd: LiveRuns | None, tail: Tail, now: Micros) -> int | None:
+def _admit(run: NewRun, live: LiveRuns | None, tail: Tail, now: Micros) -> int | None:
     """Return the holds of a new run; None if the overlap policy skips it, and then add it to the ledger row."""
-    if crowd is None:
+    if live is None:
         tail.close()
         return 0
     if run.fire_time > now:
-        if crowd.empty:
+        if live.empty:
             tail.close()
             return 0
-        crowd.future.append(OverlappingRun(run.id, run.fire_time))
+        live.future.append(OverlappingRun(run.id, run.fire_time))
         return Hold.OVERLAP
-    admission = crowd.admit()
+    admission = live.admit()
     match admission:
         case Admission.RUN | Admission.WAIT | Admission.REPLACE:
             tail.close()
-            crowd.join(run.id, admission, run.fire_time)
+            live.join(run.id, admission, run.fire_time)
             return 0 if admission is Admission.RUN else Hold.OVERLAP
         case Admission.SKIP:
-            tail.add(unstarted(run, Verdict.SKIPPED, crowd.skip_reason, now))
+            tail.add(unstarted(run, Verdict.SKIPPED, live.skip_reason, now))
             return None
         case _:
             assert_never(admission)
@@ -252,8 +252,8 @@ async def _persist(tx: Tx, writes: _Writes) -> None:
     await insert_runs(tx, writes.runs)
 
 
-async def _replace(tx: Tx, crowds: Iterable[LiveRuns]) -> None:
+async def _replace(tx: Tx, live_by_job: Iterable[LiveRuns]) -> None:
     """End the runs that a newer run of their job replaces. Their jobs and ordering keys are locked."""
-    for crowd in crowds:
-        if crowd.successor is not None and crowd.active:
-            await replace(tx, crowd)
+    for live in live_by_job:
+        if live.successor is not None and live.active:
+            await replace(tx, live)

@@ -35,7 +35,7 @@ ANY_OPEN = query("any_preemption_open")
 FIRST_WAITING = query("first_waiting")
 LOCK_PREEMPTED = query("lock_preempted")
 ADD_PREEMPTION = query("add_preemption")
-LEND = query("lend")
+COUNT_PREEMPTION = query("count_preemption")
 PAUSE_ORDERS = query("pause_orders")
 CLOSE = query("close_preemptions")
 NOTE_PAUSED = query("note_paused")
@@ -48,7 +48,7 @@ PREEMPTIONS_FOR = query("preemptions_for")
 MAX_LOOKED_AT: Final = 1_000
 
 
-class _Scene(Struct, frozen=True):
+class _Snapshot(Struct, frozen=True):
     """The result of one look for a preemption: the waiting run and the attempt to suspend for it, if there are any."""
 
     watched: bool
@@ -70,19 +70,19 @@ class _FirstWaiting(Struct, frozen=True):
 
 class Preempting(StorePart):
     async def preempt(self) -> bool:
-        async def look(tx: Tx) -> _Scene:
+        async def look(tx: Tx) -> _Snapshot:
             return await _look(tx, self._credit)
 
         async def ask(tx: Tx) -> None:
-            if scene.some_open:
+            if snapshot.some_open:
                 await tx.execute(CLOSE)
-            if scene.chosen is not None:
-                await _ask(tx, *scene.chosen)
+            if snapshot.chosen is not None:
+                await _ask(tx, *snapshot.chosen)
 
-        scene = await self._db.read(look)
-        if scene.some_open or scene.chosen is not None:
+        snapshot = await self._db.read(look)
+        if snapshot.some_open or snapshot.chosen is not None:
             await self._db.write(ask)
-        return scene.watched
+        return snapshot.watched
 
     async def pause_orders(self) -> list[tuple[str, int, int]]:
         async def work(tx: Tx) -> list[tuple[str, int, int]]:
@@ -94,15 +94,15 @@ class Preempting(StorePart):
         async def work(tx: Tx) -> list[int]:
             rows = await tx.fetch(LOCK_HOLDERS, b=sorted({each.run_id for each, _ in pauses}))
             held = {(run_id, token) for run_id, _, token, holder in rows if holder == session}
-            said = [(each, at) for each, at in pauses if (each.run_id, each.token) in held]
-            paused = [_noted(each, at) for each, at in said if each.what == "paused"]
-            over = [_noted(each, at) for each, at in said if each.what != "paused"]
+            accepted = [(each, at) for each, at in pauses if (each.run_id, each.token) in held]
+            paused = [_noted(each, at) for each, at in accepted if each.what == "paused"]
+            over = [_noted(each, at) for each, at in accepted if each.what != "paused"]
             if paused:
                 await tx.execute(NOTE_PAUSED, b=paused)
             if over:
                 await tx.execute(NOTE_RESUMED, b=over)
                 profiles = dict(await tx.fetch(PROFILES_OF_RUNS, b=sorted({run_id for run_id, *_ in over})))
-                refused = {each.run_id for each, _ in said if each.what == "refused"}
+                refused = {each.run_id for each, _ in accepted if each.what == "refused"}
                 await tx.execute(
                     TAKE_BACK,
                     b=[
@@ -132,29 +132,29 @@ async def made_room(tx: Tx, run_id: str, token: int | None) -> Preemption | None
     return next((each for each in found if each.is_open and each.token == token), None)
 
 
-async def _look(tx: Tx, credit: Micros) -> _Scene:
-    rows = await tx.fetch(PREEMPTIBLE, most=MAX_LOOKED_AT)
+async def _look(tx: Tx, credit: Micros) -> _Snapshot:
+    rows = await tx.fetch(PREEMPTIBLE, limit=MAX_LOOKED_AT)
     some_open = bool(await tx.fetch(ANY_OPEN))
     if not rows:
-        return _Scene(some_open, some_open=some_open)
+        return _Snapshot(some_open, some_open=some_open)
     running: list[Running] = []
-    lent: list[tuple[str, Need]] = []
+    freed: list[tuple[str, Need]] = []
     for run_id, session, attempt, token, priority, profile, started_at, times, cancelling, making in rows:
         if started_at is None:
             continue
         each = Running(run_id, session, attempt, token, priority, _need(profile), started_at)
         if making:
-            lent.append((session, each.lends))
+            freed.append((session, each.freed_resources))
         elif times > 0 and not cancelling:
             running.append(each)
     if not running:
-        return _Scene(True, some_open=some_open)
+        return _Snapshot(True, some_open=some_open)
     waiting = sorted(
         starmap(_FirstWaiting, await tx.fetch(FIRST_WAITING)),
         key=lambda run: (rank(run.eligible_at, run.priority, credit), run.fire_time, run.id),
     )
     if not waiting:
-        return _Scene(True, some_open=some_open)
+        return _Snapshot(True, some_open=some_open)
     ((now,),) = await tx.fetch(NOW)
     workers = [worker for worker in await alive(tx) if worker.draining_since is None]
     restricted = any(worker.offer.kinds is not None for worker in workers)
@@ -162,7 +162,7 @@ async def _look(tx: Tx, credit: Micros) -> _Scene:
     left = {worker.session: worker.offer for worker in workers}
     for worker in workers:
         left[worker.session].take(worker.used)
-    for session, need in lent:
+    for session, need in freed:
         if session in left:
             left[session].take(Need(-need.slots, -need.cpu))
     chosen = preemption.choose(
@@ -182,21 +182,23 @@ async def _look(tx: Tx, credit: Micros) -> _Scene:
         {worker.session: worker.offer for worker in workers},
         now,
     )
-    return _Scene(True, chosen, some_open)
+    return _Snapshot(True, chosen, some_open)
 
 
 async def _ask(tx: Tx, waiting: PreemptingRun, running: Running) -> None:
-    who: dict[str, Any] = {"id": running.run_id, "attempt": running.attempt, "token": running.token}
-    found = await tx.fetch(LOCK_PREEMPTED, **who)
+    attempt: dict[str, Any] = {"id": running.run_id, "attempt": running.attempt, "token": running.token}
+    found = await tx.fetch(LOCK_PREEMPTED, **attempt)
     if not found:
         return
     ((left, needs),) = found
     number = preemption.MAX_PREEMPTIONS - left + 1
-    if await tx.fetch(ADD_PREEMPTION, **who, number=number, by_run=waiting.run_id):
-        await tx.execute(LEND, id=running.run_id, needs=None if needs is None else _share(_still(running.need)))
+    if await tx.fetch(ADD_PREEMPTION, **attempt, number=number, by_run=waiting.run_id):
+        await tx.execute(
+            COUNT_PREEMPTION, id=running.run_id, needs=None if needs is None else _share(_resources_kept(running.need))
+        )
 
 
-def _still(need: Need) -> Need:
+def _resources_kept(need: Need) -> Need:
     """Return the resources of the worker that a suspended process still uses: memory, but no slot and no CPU."""
     return Need(0, 0, need.memory)
 

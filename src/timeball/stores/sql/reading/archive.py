@@ -31,7 +31,7 @@ class Archiving(StorePart):
     async def finished_in(self, first: str, until: str, since: Micros, limit: int) -> list[Finished]:
         async def work(tx: Tx) -> list[Finished]:
             last, size = "", 0
-            for run_id, weight in await tx.fetch(SIZES, first=first, until=until, since=since, most=limit):
+            for run_id, weight in await tx.fetch(SIZES, first=first, until=until, since=since, limit=limit):
                 size += weight
                 if last and size > MAX_AT_ONCE:
                     break
@@ -64,7 +64,7 @@ class Archiving(StorePart):
         place = {"run_id": run_id, "attempt": attempt, "seq": seq}
 
         async def work(tx: Tx) -> list[tuple[str, LogLine]]:
-            rows = await tx.fetch(LOGS, **place, until=until, since=since, most=limit)
+            rows = await tx.fetch(LOGS, **place, until=until, since=since, limit=limit)
             return [(run_id, LogLine(*line)) for run_id, *line in rows]
 
         return await self._db.read(work, slow=True)

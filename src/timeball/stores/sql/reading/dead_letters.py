@@ -11,7 +11,7 @@ from msgspec import Struct
 from timeball.domain.instant import Micros
 from timeball.domain.run.error_fingerprint import NO_FINGERPRINT
 from timeball.domain.run.lifecycle import Failure
-from timeball.ports.store.queries import LetterGroup, LetterGroups, RunFilter
+from timeball.ports.store.queries import DeadLetterGroup, DeadLetterGroups, RunFilter
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.reading import run_filters
@@ -24,8 +24,8 @@ database.
 _decode_failure = msgspec.json.Decoder(Failure).decode
 
 
-class LetterGroupRow(Struct, frozen=True):
-    """A row of `letter_groups`."""
+class DeadLetterGroupRow(Struct, frozen=True):
+    """A row of `dead_letter_groups`."""
 
     fingerprint: str | None
     letters: int
@@ -38,23 +38,23 @@ class LetterGroupRow(Struct, frozen=True):
 
 
 class DeadLetterReads(StorePart):
-    async def letter_groups(self, where: RunFilter, limit: int, *, may_lag: bool = False) -> LetterGroups:
+    async def dead_letter_groups(self, where: RunFilter, limit: int, *, may_lag: bool = False) -> DeadLetterGroups:
         letters = msgspec.structs.replace(where, dead_letters=True)
         (condition,) = run_filters.finished(letters)
-        grouping = run_filters.statement("letter_groups", where=condition, jobs=run_filters.jobs(letters))
+        grouping = run_filters.statement("dead_letter_groups", where=condition, jobs=run_filters.jobs(letters))
 
-        async def work(tx: Tx) -> LetterGroups:
-            bounds = {"counted": MAX_GROUPED + 1, "most": limit}
+        async def work(tx: Tx) -> DeadLetterGroups:
+            bounds = {"counted": MAX_GROUPED + 1, "limit": limit}
             rows = await tx.fetch(grouping, **run_filters.parameters(letters), **bounds)
-            groups = list(starmap(LetterGroupRow, rows))
+            groups = list(starmap(DeadLetterGroupRow, rows))
             counted = max((int(group.counted) for group in groups), default=0)
-            return LetterGroups(list(map(_group, groups)), min(counted, MAX_GROUPED), counted > MAX_GROUPED)
+            return DeadLetterGroups(list(map(_group, groups)), min(counted, MAX_GROUPED), counted > MAX_GROUPED)
 
         return await self._db.read(work, slow=True, may_lag=may_lag)
 
 
-def _group(row: LetterGroupRow) -> LetterGroup:
-    return LetterGroup(
+def _group(row: DeadLetterGroupRow) -> DeadLetterGroup:
+    return DeadLetterGroup(
         fingerprint=row.fingerprint or NO_FINGERPRINT,
         letters=int(row.letters),
         jobs=row.jobs,

@@ -64,8 +64,8 @@ GATES = query("gates")
 PERMITS = query("permits")
 PERMIT_HOLDERS = query("permit_holders")
 KINDS_OF_RUNS = query("kinds_of_runs")
-AHEAD_FOR_ANYBODY = query("ahead_for_anybody")
-AHEAD_FOR_SOME = query("ahead_for_some")
+AHEAD_FOR_ALL_KINDS = query("ahead_for_all_kinds")
+AHEAD_FOR_SOME_KINDS = query("ahead_for_some_kinds")
 
 MAX_RUNS_OF_JOB: Final = QUEUE_DEPTH + 2
 MAX_HOLDERS: Final = 5
@@ -103,7 +103,7 @@ class DiagnosisSnapshots(StorePart):
             if job is None:
                 return None
             now = self._db.now()
-            live = list(starmap(ListedRunRow, await tx.fetch(LIVE_OF_JOB, job_id=job_id, most=MAX_RUNS_OF_JOB)))
+            live = list(starmap(ListedRunRow, await tx.fetch(LIVE_OF_JOB, job_id=job_id, limit=MAX_RUNS_OF_JOB)))
             made = day_range(now, job_id=job_id)._asdict()
             done = map(finished_run, [] if live else await tx.fetch(NEWEST_OF_JOB, job_id=job_id, **made))
             run = None
@@ -111,7 +111,7 @@ class DiagnosisSnapshots(StorePart):
                 run = await self._live(tx, job, min(live, key=_is_backfilled))
             elif (newest := next(done, None)) is not None:
                 run = await self._finished(tx, job, newest)
-            exceptions = await tx.fetch(EXCEPTIONS, job_id=job_id, looked_at=LOOKED_AT, most=MAX_EXCEPTIONS, **made)
+            exceptions = await tx.fetch(EXCEPTIONS, job_id=job_id, looked_at=LOOKED_AT, limit=MAX_EXCEPTIONS, **made)
             future = [each.fire_time for each in live if each.fire_time > now]
             return Standing(
                 now=now,
@@ -144,7 +144,7 @@ class DiagnosisSnapshots(StorePart):
         spec = job.spec if found.spec is None else decode_spec(found.spec)
         task = await _task(tx, found.tenant, spec)
         workers = await alive(tx)
-        crew = [_offer(worker) for worker in workers if worker.draining_since is None]
+        offers = [_offer(worker) for worker in workers if worker.draining_since is None]
         facts = DiagnosisSnapshot(
             now=now,
             job=job,
@@ -155,11 +155,11 @@ class DiagnosisSnapshots(StorePart):
             credit=self._credit,
             first_attempt=await _first_attempt(tx, run),
             leased=any(worker.session == found.session for worker in workers),
-            crew=tuple(crew),
-            draining=len(workers) - len(crew),
+            workers=tuple(offers),
+            draining=len(workers) - len(offers),
         )
         if found.session == WEAVER:
-            return msgspec.structs.replace(facts, leased=True, weaving=await _weaving(tx, run.id))
+            return msgspec.structs.replace(facts, leased=True, advancing=await _advancing(tx, run.id))
         if found.state == State.RUNNING:
             if found.preemptible is None:
                 return facts
@@ -171,30 +171,30 @@ class DiagnosisSnapshots(StorePart):
             more["turn"] = await _turn(tx, run, now)
         if found.state == State.READY and found.eligible_at <= now:
             more["ahead"] = await self._ahead(
-                tx, found, spec.need.of_kind(None if task is None else kind_of(task)), crew
+                tx, found, spec.need.of_kind(None if task is None else kind_of(task)), offers
             )
             more["room_made"] = await making_room(tx, run.id)
         return msgspec.structs.replace(facts, **more)
 
-    async def _ahead(self, tx: Tx, run: RunRow, need: Need, crew: list[WorkerOffer]) -> RunsAhead:
+    async def _ahead(self, tx: Tx, run: RunRow, need: Need, offers: list[WorkerOffer]) -> RunsAhead:
         """Count the waiting runs with a better rank than this run, as far as a worker that can execute this run could
         execute them, too.
         """
         mine = rank(run.eligible_at, run.priority, self._credit)
-        place = {"fire_time": run.fire_time, "id": run.id, "most": MAX_COUNTED + 1}
-        rivals = able(need, crew)
+        place = {"fire_time": run.fire_time, "id": run.id, "limit": MAX_COUNTED + 1}
+        rivals = able(need, offers)
         counted: dict[int, int] = {}
-        if any(hand.idle.suits(PLAIN) for hand in rivals):
+        if any(worker.idle.suits(PLAIN) for worker in rivals):
             levels = [(level, mine + level * self._credit) for level in LEVELS]
-            counted = dict(await tx.fetch(AHEAD_FOR_ANYBODY, b=levels, **place))
+            counted = dict(await tx.fetch(AHEAD_FOR_ALL_KINDS, b=levels, **place))
         levels_of = {
             profile: int(profile.partition("|")[0])
-            for (profile,) in await tx.fetch(KINDS_OF_RUNS, most=MAX_KINDS)
-            if any(hand.idle.fits(placement.need_of(profile)) for hand in rivals)
+            for (profile,) in await tx.fetch(KINDS_OF_RUNS, limit=MAX_KINDS)
+            if any(worker.idle.fits(placement.need_of(profile)) for worker in rivals)
         }
         if levels_of:
             kinds = [(profile, mine + level * self._credit) for profile, level in levels_of.items()]
-            for profile, count in await tx.fetch(AHEAD_FOR_SOME, b=kinds, **place):
+            for profile, count in await tx.fetch(AHEAD_FOR_SOME_KINDS, b=kinds, **place):
                 counted[levels_of[profile]] = counted.get(levels_of[profile], 0) + count
         higher = sum(count for level, count in counted.items() if level > run.priority)
         return RunsAhead(higher, sum(counted.values()) - higher)
@@ -220,11 +220,11 @@ async def _task(tx: Tx, tenant: str, spec: JobSpec) -> Task | None:
     return next((_decode_task(encoded) for _, _, encoded, _, _ in rows), None)
 
 
-async def _weaving(tx: Tx, run_id: str) -> WorkflowPosition | None:
+async def _advancing(tx: Tx, run_id: str) -> WorkflowPosition | None:
     flow = next(starmap(WorkflowRunRow, await tx.fetch(FLOW_BY_ID, id=run_id)), None)
     if flow is None:
         return None
-    rows = await tx.fetch(RUNNING_TASKS, id=run_id, most=MAX_HOLDERS)
+    rows = await tx.fetch(RUNNING_TASKS, id=run_id, limit=MAX_HOLDERS)
     return WorkflowPosition(flow.tasks, flow.open, tuple((name, task_run) for name, task_run in rows))
 
 
@@ -241,7 +241,7 @@ def _offer(worker: WorkerRecord) -> WorkerOffer:
 
 async def _rivals(tx: Tx, run: Run, now: int) -> dict[str, Any]:
     """Return the run of the same job that blocks this run, and the number of the job's runs that wait before it."""
-    others = [live_run(row, now) for row in await tx.fetch(LIVE_OF_JOB, job_id=run.job_id, most=MAX_RUNS_OF_JOB)]
+    others = [live_run(row, now) for row in await tx.fetch(LIVE_OF_JOB, job_id=run.job_id, limit=MAX_RUNS_OF_JOB)]
     held = [other for other in others if other.holds & Hold.OVERLAP]
     before = [other for other in held if (other.fire_time, other.id) < (run.fire_time, run.id)]
     rivals = (other for other in others if not other.holds & Hold.OVERLAP and other.origin is not Origin.BACKFILL)
@@ -251,7 +251,7 @@ async def _rivals(tx: Tx, run: Run, now: int) -> dict[str, Any]:
 async def _turn(tx: Tx, run: Run, now: int) -> Turn:
     place = {"tenant": run.tenant, "ordering_key": run.ordering_key}
     holder: str | None = scalar(await tx.fetch(TURN_HOLDER, **place))
-    ((before,),) = await tx.fetch(BEFORE_IN_TURN, **place, fire_time=run.fire_time, id=run.id, most=MAX_COUNTED + 1)
+    ((before,),) = await tx.fetch(BEFORE_IN_TURN, **place, fire_time=run.fire_time, id=run.id, limit=MAX_COUNTED + 1)
     if holder is None:
         return Turn(None, before)
     for row in await tx.fetch(LIVE_RUNS, b=[holder]):
@@ -273,7 +273,7 @@ async def _gates(tx: Tx, run: RunRow, spec: JobSpec, task: Task | None, now: int
     rows = {row.gate: row for row in found}
     if spec.concurrency is not None and (gate := names["permits"]) is not None:
         ((_, _, taken),) = await tx.fetch(PERMITS, b=[(run.tenant, gate)])
-        holders = await tx.fetch(PERMIT_HOLDERS, tenant=run.tenant, permit=gate, most=MAX_HOLDERS)
+        holders = await tx.fetch(PERMIT_HOLDERS, tenant=run.tenant, permit=gate, limit=MAX_HOLDERS)
         ids = tuple(run_id for (run_id,) in holders)
         facts["permits"] = Permits(spec.concurrency.key, spec.concurrency.limit, taken, ids)
     if spec.rate_limit is not None and (row := rows.get(names["tokens"] or "")) is not None:
@@ -282,6 +282,6 @@ async def _gates(tx: Tx, run: RunRow, spec: JobSpec, task: Task | None, now: int
         facts["target"] = CalledHost(host, Circuit(row.failures, row.open_until, row.rests, row.probe))
     if run.gate is not None and run.gate_rank is not None:
         place = {"gate": run.gate, "gate_rank": run.gate_rank, "id": run.id}
-        ((before,),) = await tx.fetch(BEFORE_AT_GATE, tenant=run.tenant, **place, most=MAX_COUNTED + 1)
+        ((before,),) = await tx.fetch(BEFORE_AT_GATE, tenant=run.tenant, **place, limit=MAX_COUNTED + 1)
         facts["gate_before"] = before
     return facts

@@ -63,7 +63,7 @@ class LedgerReads(StorePart):
         """Return a page of the ledger. A ledger row of several fires that reaches into the range is listed as a
         whole."""
         seen = FIRST if cursor is None else place_at(cursor)
-        parameters: dict[str, Any] = {"job_id": job_id, "since": since, "until": until, "most": limit + 1}
+        parameters: dict[str, Any] = {"job_id": job_id, "since": since, "until": until, "limit": limit + 1}
 
         async def work(tx: Tx) -> Page[Run]:
             inside = after_parameters(max(seen, RunPosition(since, "")))

@@ -47,7 +47,7 @@ class RunSearch(Struct, frozen=True, kw_only=True):
     after: RunPosition = FIRST
     before: RunPosition = LAST
     newest_first: bool
-    most: int
+    limit: int
     now: Micros
 
     async def live(self, name: str) -> list[Row]:
@@ -87,7 +87,7 @@ class RunSearch(Struct, frozen=True, kw_only=True):
             some: list[Row] = []
             if self.jobs > FEW_JOBS:
                 some = await self._find(f"{name}_nearby", nearby=anyone, where=run_filters.of_job(self.where))
-            if len(some) < self.most:
+            if len(some) < self.limit:
                 if 0 < self.jobs <= MAX_JOBS:
                     find = partial(self._of_jobs, name, where=of_job)
                 else:
@@ -106,7 +106,7 @@ class RunSearch(Struct, frozen=True, kw_only=True):
         lately = min(self.now, run_filters.end(self.where, self.before).fire_time) - LATELY
         if self._days(lately) > self._days(fires_from):
             rows = await find(lately)
-            if len(rows) == self.most and ListedHistoryRow(*rows[-1]).fire_time >= lately:
+            if len(rows) == self.limit and ListedHistoryRow(*rows[-1]).fire_time >= lately:
                 return rows
         return await find(fires_from)
 
@@ -115,14 +115,14 @@ class RunSearch(Struct, frozen=True, kw_only=True):
 
     async def _of_jobs(self, name: str, fires_from: Micros, *, where: str) -> list[Row]:
         """Find the runs of the selected jobs, job by job. The first query returns the first run of each job, for at
-        most `most` jobs. If it returns `most` runs, these alone fill the page, so runs after the last of them are not
+        most `limit` jobs. If it returns `limit` runs, these alone fill the page, so runs after the last of them are not
         searched."""
         chosen = run_filters.chosen_jobs(self.where)
         firsts = await self._find("first_of_jobs", fires_from, chosen=chosen, where=where)
         if not firsts:
             return []
         *_, (_, last, _) = firsts
-        search = self._up_to(last) if len(firsts) == self.most else self
+        search = self._up_to(last) if len(firsts) == self.limit else self
         finding = run_filters.statement(f"{name}_of_jobs", where=where, order=self._order)
         return await search.fetch(finding, self._days(fires_from), b=[job_id for job_id, _, _ in firsts])
 
@@ -137,7 +137,7 @@ class RunSearch(Struct, frozen=True, kw_only=True):
 
     async def fetch(self, statement: Query, made: DayRange | None = None, **batches: Any) -> list[Row]:
         parameters = run_filters.parameters(self.where, self.after, self.before) | (made or DayRange())._asdict()
-        return await self.tx.fetch(statement, most=self.most, nearby=NEARBY, **parameters, **batches)
+        return await self.tx.fetch(statement, limit=self.limit, nearby=NEARBY, **parameters, **batches)
 
 
 async def chosen_jobs(tx: Tx, where: RunFilter) -> int:
@@ -147,5 +147,5 @@ async def chosen_jobs(tx: Tx, where: RunFilter) -> int:
     if not chosen:
         return 0
     counting = run_filters.statement("count_chosen_jobs", chosen=chosen)
-    ((jobs,),) = await tx.fetch(counting, most=MAX_JOBS + 1, **run_filters.parameters(where))
+    ((jobs,),) = await tx.fetch(counting, limit=MAX_JOBS + 1, **run_filters.parameters(where))
     return max(1, int(jobs))

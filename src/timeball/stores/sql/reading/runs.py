@@ -60,7 +60,7 @@ class Reads(StorePart):
         async def work(tx: Tx) -> Page[Run]:
             jobs = await chosen_jobs(tx, where)
             search = RunSearch(
-                tx=tx, where=where, jobs=jobs, before=before, newest_first=True, most=limit + 1, now=self._db.now()
+                tx=tx, where=where, jobs=jobs, before=before, newest_first=True, limit=limit + 1, now=self._db.now()
             )
             alive = await search.live("list_live")
             done = await search.finished("list_finished")
@@ -90,7 +90,7 @@ class Reads(StorePart):
         async def work(tx: Tx) -> list[Match]:
             jobs = await chosen_jobs(tx, where)
             search = RunSearch(
-                tx=tx, where=where, jobs=jobs, after=begin, newest_first=False, most=limit, now=self._db.now()
+                tx=tx, where=where, jobs=jobs, after=begin, newest_first=False, limit=limit, now=self._db.now()
             )
             alive = await search.live("match_live")
             done = await search.reaching("match_finished") + await search.finished("match_finished")
@@ -120,7 +120,7 @@ class Reads(StorePart):
     async def current_run(self, job_id: str) -> Run | None:
         async def work(tx: Tx) -> Run | None:
             now = self._db.now()
-            rows = await tx.fetch(LIVE_OF_JOB, job_id=job_id, most=1_000)
+            rows = await tx.fetch(LIVE_OF_JOB, job_id=job_id, limit=1_000)
             live = [live_run(row, now) for row in rows]
             rows = await tx.fetch(LAST_STARTED, job_id=job_id, **day_range(now, job_id=job_id)._asdict())
             done = [finished_run(row) for row in rows]
@@ -145,7 +145,7 @@ class Reads(StorePart):
 
     async def logs(self, run_id: str, attempt: int | None, after: int, limit: int) -> list[LogLine]:
         seen_attempt, seen_seq = divmod(after, 1_000_000)
-        seen = {"run_id": run_id, "attempt": seen_attempt, "seq": seen_seq, "most": limit}
+        seen = {"run_id": run_id, "attempt": seen_attempt, "seq": seen_seq, "limit": limit}
 
         async def work(tx: Tx) -> list[LogLine]:
             if attempt is None:

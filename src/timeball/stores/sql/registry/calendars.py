@@ -26,7 +26,7 @@ DELETE_CALENDAR = query("delete_calendar")
 CALENDAR_USERS = query("calendar_users")
 HELD_UNDER = query("held_under")
 PLANNED_UNDER = many(query("planned_under"))
-OWED_UNDER = many(query("owed_under"))
+DEFERRED_UNDER = many(query("deferred_under"))
 PUT_OFF_UNDER = many(query("put_off_under"))
 
 MAX_USERS: Final = 1_000
@@ -62,7 +62,7 @@ class Calendars(StorePart):
 
     async def list_calendars(self, tenant: str, cursor: str | None, limit: int) -> Page[NamedCalendar]:
         async def work(tx: Tx) -> Page[NamedCalendar]:
-            rows = await tx.fetch(LIST_CALENDARS, tenant=tenant, after=plain(cursor or ""), most=limit + 1)
+            rows = await tx.fetch(LIST_CALENDARS, tenant=tenant, after=plain(cursor or ""), limit=limit + 1)
             found = [each for row in rows[:limit] if (each := _readable(row)) is not None]
             names = [name for _, name, *_ in rows]
             return Page(found, names[limit - 1] if len(rows) > limit else None)
@@ -75,7 +75,7 @@ class Calendars(StorePart):
         async def work(tx: Tx) -> bool:
             if not await tx.fetch(KEEP_CALENDAR, **key):
                 return False
-            if users := await tx.fetch(CALENDAR_USERS, **key, most=MAX_USERS + 1):
+            if users := await tx.fetch(CALENDAR_USERS, **key, limit=MAX_USERS + 1):
                 raise Conflict(f"calendar {name!r} is used by {_users(users)}; remove it from them first")
             return bool(await tx.fetch(DELETE_CALENDAR, **key))
 
@@ -86,7 +86,7 @@ async def _plan_anew(tx: Tx, key: dict[str, str]) -> None:
     """Delete the runs that were planned with the old calendar and have not begun, and plan their jobs again. The
     calendar is locked, so no server plans with it at the same time."""
     planned = [job_id for (job_id,) in await tx.fetch(PLANNED_UNDER, **key)]
-    sooner = {job_id for waiting in (OWED_UNDER, PUT_OFF_UNDER) for (job_id,) in await tx.fetch(waiting, **key)}
+    sooner = {job_id for waiting in (DEFERRED_UNDER, PUT_OFF_UNDER) for (job_id,) in await tx.fetch(waiting, **key)}
     if concerned := sorted({*planned, *sooner}):
         await tx.fetch(LOCK_JOBS, b=concerned)
         ((now,),) = await tx.fetch(NOW)

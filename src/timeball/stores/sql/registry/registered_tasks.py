@@ -47,7 +47,7 @@ class Tasks(StorePart):
 
     async def list_tasks(self, tenant: str, cursor: str | None, limit: int) -> Page[RegisteredTask]:
         async def work(tx: Tx) -> Page[RegisteredTask]:
-            rows = await tx.fetch(LIST_TASKS, tenant=tenant, after=plain(cursor or ""), most=limit + 1)
+            rows = await tx.fetch(LIST_TASKS, tenant=tenant, after=plain(cursor or ""), limit=limit + 1)
             ids = ids_that_fit(rows, limit)
             tasks = [_task(row) for row in await tx.fetch(TASKS_BY_ID, tenant=tenant, b=ids)] if ids else []
             return Page(tasks, ids[-1] if len(rows) > len(ids) > 0 else None)

@@ -41,7 +41,7 @@ _AFTER_ALL: Final = "s_g"
 class WebSessions(StorePart):
     async def add_sign_in_token(self, digest: str, key_id: str) -> Micros | None:
         async def work(tx: Tx) -> Micros | None:
-            await tx.execute(DROP_EXPIRED_TOKENS, most=MAX_DROPPED_ROWS)
+            await tx.execute(DROP_EXPIRED_TOKENS, limit=MAX_DROPPED_ROWS)
             added = await tx.fetch(ADD_SIGN_IN_TOKEN, digest=digest, key_id=key_id, lasts=SIGN_IN_TOKEN_LIFETIME)
             expires_at: Micros | None = scalar(added)
             return expires_at
@@ -90,7 +90,7 @@ class WebSessions(StorePart):
                 before=plain(cursor or _AFTER_ALL),
                 idle=SESSION_IDLE_TIME,
                 lifetime=SESSION_LIFETIME,
-                most=limit + 1,
+                limit=limit + 1,
             )
             sessions = [_web_session(row) for row in rows[:limit]]
             return Page(sessions, sessions[-1].id if len(rows) > limit else None)
@@ -107,7 +107,7 @@ class WebSessions(StorePart):
 
 
 async def _open(tx: Tx, new: NewSession, key_id: str) -> WebSession | None:
-    await tx.execute(DROP_UNUSED_SESSIONS, idle=SESSION_IDLE_TIME, most=MAX_DROPPED_ROWS)
+    await tx.execute(DROP_UNUSED_SESSIONS, idle=SESSION_IDLE_TIME, limit=MAX_DROPPED_ROWS)
     await tx.execute(OPEN_WEB_SESSION, id=new.id, digest=new.digest, key_id=key_id)
     await tx.execute(DROP_SURPLUS_SESSIONS, key_id=key_id, kept=MAX_SESSIONS_PER_KEY)
     return _session(await _find(tx, new.digest))

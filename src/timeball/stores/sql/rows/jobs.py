@@ -38,7 +38,7 @@ def job_row(job: Job) -> JobRow:
         plain(job.pause_reason),
         job.paused_until,
         job.last_span,
-        job.owed,
+        job.deferred_fire,
         job.slot,
     )
     return JobRow(*as_tuple(_one_shot(job)), *_planned(job), *later)
@@ -89,7 +89,7 @@ def job_of(row: Row) -> Job:
         last_span=found.last_span,
         fired=found.fired,
         paused_until=found.paused_until,
-        owed=found.owed,
+        deferred_fire=found.owed,
         slot=found.slot,
     )
 

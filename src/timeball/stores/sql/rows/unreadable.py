@@ -6,13 +6,13 @@ from typing import Final
 
 import structlog
 
-MAX_TOLD: Final = 10_000
-_told: Final[set[str]] = set()
+MAX_LOGGED_JOBS: Final = 10_000
+_logged: Final[set[str]] = set()
 _log = structlog.get_logger()
 
 
 def unread(job_id: str, error: Exception) -> None:
     """Log that a job, or another object, cannot be read, once per process."""
-    if job_id not in _told and len(_told) < MAX_TOLD:
-        _told.add(job_id)
+    if job_id not in _logged and len(_logged) < MAX_LOGGED_JOBS:
+        _logged.add(job_id)
         _log.error("stored object cannot be read; skipped", job=job_id, reason=str(error) or type(error).__name__)

@@ -18,7 +18,7 @@ from timeball.ports.store.runs import Claim, SlotRequest
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.rows.runs import assigned, assigned_run_row
 from timeball.stores.sql.runs.claiming import interleaved
-from timeball.stores.sql.runs.gates import ill_hosts
+from timeball.stores.sql.runs.gates import failing_hosts
 from timeball.stores.sql.schema.runs import HANDED_RUNS
 from timeball.stores.sql.statements import query
 
@@ -31,8 +31,8 @@ async def assign_on_submit(
 ) -> dict[str, Claim] | None:
     """Insert due runs as claimed by idle workers. Return the claims by run id; None if a normal claim has to decide.
     `specs` are the encoded specs of the jobs."""
-    ((now, has_to_choose, ill_host, spare),) = await tx.fetch_unlocked(WAITING_NOW)
-    if has_to_choose or (ill_host and await _call_ill_hosts(tx, submissions)):
+    ((now, has_to_choose, failing_host, spare),) = await tx.fetch_unlocked(WAITING_NOW)
+    if has_to_choose or (failing_host and await _call_failing_hosts(tx, submissions)):
         return None
     ranked: list[tuple[Micros, Micros, str, NewRun, str]] = []
     for submission, spec in zip(submissions, specs, strict=True):
@@ -60,15 +60,15 @@ async def assign_on_submit(
     return claims
 
 
-async def _call_ill_hosts(tx: Tx, submissions: Sequence[Submission]) -> bool:
+async def _call_failing_hosts(tx: Tx, submissions: Sequence[Submission]) -> bool:
     """True if one of the jobs calls a host with recent failures. Then the claim must check the circuit breaker of that
     host.
     """
     calls = [(each.job.tenant, host) for each in submissions if (host := _host(each.job.spec)) is not None]
     if not calls:
         return False
-    ill = await ill_hosts(tx)
-    return any(ill.includes(*call) for call in calls)
+    failing = await failing_hosts(tx)
+    return any(failing.includes(*call) for call in calls)
 
 
 def _host(spec: JobSpec) -> str | None:

@@ -17,11 +17,11 @@ from timeball.ports.store.runs import Claim, SlotRequest
 from timeball.stores.sql.driver import Row
 from timeball.stores.sql.rows.unreadable import unread
 from timeball.stores.sql.runs.claimants import LeasedSession
-from timeball.stores.sql.runs.gates import Gates, IllHosts
+from timeball.stores.sql.runs.gates import FailingHosts, Gates
 
 
 class ClaimCandidate(Struct, frozen=True):
-    """A run that could be claimed: a row of the statements `claimable`, `claimable_of_level` and `fittable`."""
+    """A run that could be claimed: a row of the statements `claimable`, `claimable_of_level` and `fitting_runs`."""
 
     id: str
     job_id: str
@@ -66,7 +66,7 @@ def may_be_http(task: str) -> bool:
     return '"http"' in task
 
 
-def gates_of(each: ClaimCandidate, ill: IllHosts) -> Gates | None:
+def gates_of(each: ClaimCandidate, failing: FailingHosts) -> Gates | None:
     """Return the gates of a run; None if it has none. A host is a gate only while it is unhealthy."""
     if not each.gated and not may_be_http(each.task or each.spec):
         return None
@@ -77,7 +77,7 @@ def gates_of(each: ClaimCandidate, ill: IllHosts) -> Gates | None:
         unread(each.job_id, error)
         return UNREADABLE
     host = None if task is None else host_of(task)
-    if host is not None and not ill.includes(each.tenant, host):
+    if host is not None and not failing.includes(each.tenant, host):
         host = None
     if limits.concurrency is None and limits.rate_limit is None and host is None:
         return None

@@ -24,8 +24,8 @@ class LeasedSession(NamedTuple):
     dedicated: int
     """0 if the worker takes every run; other values mean that it takes only some."""
     reserved_for: str | None
-    ill_host: int
-    fitted: int
+    failing_host: int
+    constrained: int
     lowest: int | None
     highest: int | None
 
@@ -35,15 +35,15 @@ class Claimants(Struct, frozen=True):
 
     sessions: dict[str, LeasedSession]
     wants: list[SlotRequest]
-    ill_host: bool = False
+    failing_host: bool = False
     """True if a host has recent failures, so that circuit breakers must be checked."""
-    fitted: bool = False
+    constrained: bool = False
     """True if runs with a placement profile are waiting. Not every worker can execute such runs."""
     level: int | None = None
     """The priority of all waiting runs without a placement profile, if all of them have the same one; else None."""
 
     @property
-    def for_anybody(self) -> list[SlotRequest]:
+    def for_all_kinds(self) -> list[SlotRequest]:
         """The requests of workers that accept every run and are not reserved."""
         found = [(want, self.sessions[want.session]) for want in self.wants]
         return [want for want, each in found if not each.dedicated and each.reserved_for is None]
@@ -64,7 +64,7 @@ async def claimants(tx: Tx, wants: Sequence[SlotRequest], ahead: Micros) -> Clai
     return Claimants(
         sessions,
         [want for want in wants if want.session in sessions],
-        bool(any_of_them.ill_host),
-        bool(any_of_them.fitted),
+        bool(any_of_them.failing_host),
+        bool(any_of_them.constrained),
         any_of_them.lowest if any_of_them.lowest == any_of_them.highest else None,
     )

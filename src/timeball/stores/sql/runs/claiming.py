@@ -41,8 +41,8 @@ from timeball.stores.sql.runs.candidates import (
     need_of_run,
 )
 from timeball.stores.sql.runs.claimants import LeasedSession, claimants
-from timeball.stores.sql.runs.gates import NO_HOSTS, GateBatch, Gates, IllHosts, ill_hosts
-from timeball.stores.sql.runs.workers import DEDICATED, told_apart
+from timeball.stores.sql.runs.gates import NO_HOSTS, FailingHosts, GateBatch, Gates, failing_hosts
+from timeball.stores.sql.runs.workers import DEDICATED, split_labels
 from timeball.stores.sql.statements import many, query, text
 
 CLAIM = query("claim")
@@ -84,7 +84,7 @@ def _claimable(credit: Micros, of_one_level: bool) -> Query:
     return many(query("claimable", candidate=text("candidate"), first_of_level=first, credit=str(credit)))
 
 
-FITTABLE = query("fittable", candidate=text("candidate"))
+FITTING_RUNS = query("fitting_runs", candidate=text("candidate"))
 NEXT_ELIGIBLE_AT = query("next_eligible_at")
 
 
@@ -105,29 +105,31 @@ class AssignedRun(Struct, frozen=True):
 
 async def claim(tx: Tx, wants: Sequence[SlotRequest], ahead: Micros, credit: Micros, before: Micros) -> AssignedRun:
     waiting = await claimants(tx, wants, ahead)
-    leased, fitted = waiting.sessions, waiting.fitted
+    leased, constrained = waiting.sessions, waiting.constrained
     if not leased:
         return AssignedRun([], before)
-    everybody, level = waiting.for_anybody, waiting.level
-    choosy = waiting.for_some_kinds if len(everybody) < len(leased) else []
-    everybody += choosy
-    slots = interleaved(everybody, MAX_AHEAD)
-    wanted = sum(want.slots for want in everybody)
+    requests, level = waiting.for_all_kinds, waiting.level
+    by_kind = waiting.for_some_kinds if len(requests) < len(leased) else []
+    requests += by_kind
+    slots = interleaved(requests, MAX_AHEAD)
+    wanted = sum(want.slots for want in requests)
     claimable = _claimable(credit, level is not None)
     free = min(len(slots), MAX_CLAIMS)
     rows = await tx.fetch(claimable, ahead=ahead, free=free, level=level) if slots else []
     if len(rows) == free < len(slots) and any(row[ELIGIBLE_AT] > row[NOW] for row in rows):
         rows = await tx.fetch(claimable, ahead=ahead, free=len(slots), level=level)
     gated = any(row[GATED] for row in rows)
-    ill = NO_HOSTS
-    if waiting.ill_host and (fitted or choosy or gated or any(may_be_http(row[TASK] or row[SPEC]) for row in rows)):
-        ill = await ill_hosts(tx)
-        gated = gated or any(gates_of(ClaimCandidate(*row), ill) is not None for row in rows)
-    if fitted or choosy or gated:
-        if len(slots) < LOOK_AT and rows and (gated or choosy):  # most may have to wait
+    failing = NO_HOSTS
+    if waiting.failing_host and (
+        constrained or by_kind or gated or any(may_be_http(row[TASK] or row[SPEC]) for row in rows)
+    ):
+        failing = await failing_hosts(tx)
+        gated = gated or any(gates_of(ClaimCandidate(*row), failing) is not None for row in rows)
+    if constrained or by_kind or gated:
+        if len(slots) < LOOK_AT and rows and (gated or by_kind):  # most may have to wait
             rows = await tx.fetch(claimable, ahead=ahead, free=LOOK_AT, level=level)
         choice = _Choice(tx, waiting.wants, leased, credit)
-        return await choice.make(rows, ahead, before, fitted or bool(choosy), ill)
+        return await choice.make(rows, ahead, before, constrained or bool(by_kind), failing)
     if not rows:
         return AssignedRun([], before, left=wanted)
     now: Micros = rows[0][NOW]
@@ -136,16 +138,16 @@ async def claim(tx: Tx, wants: Sequence[SlotRequest], ahead: Micros, credit: Mic
     else:
         rows.sort(key=_ORDER_OF_LEVEL)
     tokens = await tx.tokens(len(rows))
-    handed = list(zip(rows, tokens, slots, strict=False))
+    assigned = list(zip(rows, tokens, slots, strict=False))
     first_token = tokens[0]
-    if len(everybody) == 1 and tokens[-1] - first_token < len(tokens):  # no other server took one in between
-        (one,) = everybody
+    if len(requests) == 1 and tokens[-1] - first_token < len(tokens):  # no other server took one in between
+        (one,) = requests
         ids = [row[ID] for row in rows]
-        who = {"session": one.session, "worker": leased[one.session].name, "poll": one.poll}
-        await tx.execute(CLAIM_FOR_ONE, b=ids, first_token=first_token, at=now, **who)
+        claimant = {"session": one.session, "worker": leased[one.session].name, "poll": one.poll}
+        await tx.execute(CLAIM_FOR_ONE, b=ids, first_token=first_token, at=now, **claimant)
     else:
-        await tx.execute(CLAIM, b=[claim_row(*each, leased) for each in handed], at=now)
-    return AssignedRun(handed, now, left=wanted - len(handed))
+        await tx.execute(CLAIM, b=[claim_row(*each, leased) for each in assigned], at=now)
+    return AssignedRun(assigned, now, left=wanted - len(assigned))
 
 
 def _order(now: Micros, credit: Micros, row: Row) -> tuple[bool, Micros, Micros, str]:
@@ -168,19 +170,21 @@ class _Choice:
         self._idle: dict[str, Offer] = {}
         """The capacity of each worker without the runs that it executes."""
 
-    async def make(self, rows: list[Row], ahead: Micros, before: Micros, fitted: bool, ill: IllHosts) -> AssignedRun:
-        offers = await self._offers() if fitted else self._slots_only()
+    async def make(
+        self, rows: list[Row], ahead: Micros, before: Micros, constrained: bool, failing: FailingHosts
+    ) -> AssignedRun:
+        offers = await self._offers() if constrained else self._slots_only()
         again = len(offers) < len(self._wants)
-        if fitted:
-            rows = [*rows, *await self._choosy(offers, ahead)]
+        if constrained:
+            rows = [*rows, *await self._constrained(offers, ahead)]
         if not rows:
             return AssignedRun([], before, again and _left(offers) > 0, _left(offers))
         self._now = rows[0][NOW]
         candidates = sorted(starmap(ClaimCandidate, rows), key=self._order)
-        looked_at = candidates if ill != NO_HOSTS else [each for each in candidates if each.gated]
-        gates = {each.id: gates_of(each, ill) for each in looked_at}
+        looked_at = candidates if failing != NO_HOSTS else [each for each in candidates if each.gated]
+        gates = {each.id: gates_of(each, failing) for each in looked_at}
         wanted = [each for each in gates.values() if isinstance(each, Gates)]
-        house = await GateBatch.take(self._tx, wanted, self._now + max(ahead, FARTHEST))
+        batch = await GateBatch.take(self._tx, wanted, self._now + max(ahead, FARTHEST))
         chosen: list[tuple[ClaimCandidate, Offer]] = []
         unfit: dict[str, ClaimCandidate] = {}
         by_kind = any(offer.kinds is not None for offer in offers)
@@ -202,26 +206,26 @@ class _Choice:
             if offer is None:
                 if each.profile is not None:
                     unfit.setdefault(each.profile, each)
-            elif passes is not None and not house.knows(passes):
+            elif passes is not None and not batch.knows(passes):
                 again = True
-            elif passes is not None and (closed := house.closed(passes, at)) is not None:
-                house.park(each.id, passes, closed, self._rank(each))
+            elif passes is not None and (closed := batch.closed(passes, at)) is not None:
+                batch.park(each.id, passes, closed, self._rank(each))
                 again = True
             else:
                 if passes is not None:
-                    house.pass_through(each.id, passes, at)
+                    batch.pass_through(each.id, passes, at)
                 offer.take(need)
                 chosen.append((each, offer))
-        await house.write(self._tx)
+        await batch.write(self._tx)
         if unreadable:  # else every claim would consider them first
             await self._tx.execute(PUT_OFF_RUNS, b=unreadable)
             again = True
         if set_aside:
             await claim_kinds.set_aside(self._tx, set_aside)
             again = True
-        handed = await self._hand_out(chosen, gates)
+        assigned = await self._assign(chosen, gates)
         await self._reserve(offers, chosen, unfit)
-        return AssignedRun(handed, self._now, again and any(offer.slots > 0 for offer in offers), _left(offers))
+        return AssignedRun(assigned, self._now, again and any(offer.slots > 0 for offer in offers), _left(offers))
 
     def _rank(self, each: ClaimCandidate) -> Micros:
         return rank(each.eligible_at, each.priority, self._credit)
@@ -247,7 +251,7 @@ class _Choice:
         """Lock the waiting workers and return their free capacity. A worker that another server claims for is left
         out."""
         for session, slots, labels, cpu, memory, dedicated in await self._tx.fetch(OFFERS, b=list(self._wants)):
-            own_labels, kinds = told_apart(labels, dedicated)
+            own_labels, kinds = split_labels(labels, dedicated)
             self._idle[session] = Offer(
                 session=session,
                 slots=slots,
@@ -267,7 +271,7 @@ class _Choice:
             offers[session].take(Need(0, cpu, memory))
         return list(offers.values())
 
-    async def _choosy(self, offers: Sequence[Offer], ahead: Micros) -> list[Row]:
+    async def _constrained(self, offers: Sequence[Offer], ahead: Micros) -> list[Row]:
         """Return the runs whose placement profile one of the waiting workers satisfies. Other servers claim the other
         runs.
         """
@@ -278,18 +282,18 @@ class _Choice:
         free = min(sum(offer.slots for offer in offers), MAX_CLAIMS)
         if any(offer.kinds is not None for offer in offers):  # the first ones may be of other kinds
             free = max(free, LOOK_AT)
-        return await self._tx.fetch(FITTABLE, b=sorted(suited), ahead=ahead, free=free)
+        return await self._tx.fetch(FITTING_RUNS, b=sorted(suited), ahead=ahead, free=free)
 
-    async def _hand_out(
+    async def _assign(
         self, chosen: Sequence[tuple[ClaimCandidate, Offer]], gates: Mapping[str, Gates | None]
     ) -> list[tuple[Row, int, SlotRequest]]:
         if not chosen:
             return []
-        handed: list[tuple[Row, int, SlotRequest]] = [
+        assigned: list[tuple[Row, int, SlotRequest]] = [
             (msgspec.structs.astuple(each), token, self._wants[offer.session])
             for (each, offer), token in zip(chosen, await self._tx.tokens(len(chosen)), strict=True)
         ]
-        await self._tx.execute(CLAIM, b=[claim_row(*each, self._leased) for each in handed], at=self._now)
+        await self._tx.execute(CLAIM, b=[claim_row(*each, self._leased) for each in assigned], at=self._now)
         shares = []
         for each, _ in chosen:
             passes, need = gates.get(each.id), need_of_run(each)
@@ -299,7 +303,7 @@ class _Choice:
                 shares.append((each.id, permit, share))
         if shares:
             await self._tx.execute(HOLD_SHARES, b=shares)
-        return handed
+        return assigned
 
     async def _reserve(
         self,
@@ -336,11 +340,11 @@ def _left(offers: Sequence[Offer]) -> int:
     return sum(offer.slots for offer in offers if offer.suits(PLAIN) and offer.reserved_for is None)
 
 
-def interleaved(wants: Sequence[SlotRequest], most: int) -> list[SlotRequest]:
-    """Return one slot request per free slot, at most `most`, alternating between workers, so that few runs are shared
+def interleaved(wants: Sequence[SlotRequest], limit: int) -> list[SlotRequest]:
+    """Return one slot request per free slot, at most `limit`, alternating between workers, so that few runs are shared
     between all of them."""
     if len(wants) == 1:
         (only,) = wants
-        return [only] * min(only.slots, most)
+        return [only] * min(only.slots, limit)
     turns = zip_longest(*(repeat(want, want.slots) for want in wants))
-    return list(islice((want for turn in turns for want in turn if want is not None), most))
+    return list(islice((want for turn in turns for want in turn if want is not None), limit))

@@ -44,7 +44,7 @@ class Deadlines(StorePart):
 
     async def expire(self, limit: int) -> int:
         async def find(tx: Tx) -> list[str]:
-            return [run_id for (run_id,) in await tx.fetch(TOO_LATE, most=limit)]
+            return [run_id for (run_id,) in await tx.fetch(TOO_LATE, limit=limit)]
 
         async def end(tx: Tx) -> int:
             runs, now = await lock_runs(tx, late)
@@ -72,10 +72,10 @@ class Deadlines(StorePart):
 
     async def forget_unused(self, limit: int) -> None:
         async def work(tx: Tx) -> None:
-            await tx.execute(FORGET_GATES, most=limit, lately=10 * MINUTE)
-            await tx.execute(FORGET_TURNS, most=limit)
-            await tx.execute(FORGET_PROFILES, most=limit, long=DAY)
+            await tx.execute(FORGET_GATES, limit=limit, lately=10 * MINUTE)
+            await tx.execute(FORGET_TURNS, limit=limit)
+            await tx.execute(FORGET_PROFILES, limit=limit, long=DAY)
             await tx.execute(FORGET_PREEMPTIONS, long=90 * DAY)
-            await tx.execute(FORGET_PLANNING_FAILURES, most=limit)
+            await tx.execute(FORGET_PLANNING_FAILURES, limit=limit)
 
         await self._db.write(work)

@@ -35,19 +35,19 @@ from timeball.stores.sql.schema.runs import NewHistoryRow
 from timeball.stores.sql.schema.table import as_tuple
 from timeball.stores.sql.statements import many, query
 
-ECHO_ENDS = query("echo_ends")
-UNHEARD_FOLLOWERS = query("unheard_followers")
-UNHEARD_ECHOES = many(query("unheard_echoes"))
+INSERT_UPSTREAM_EVENTS = query("insert_upstream_events")
+FOLLOWERS_WITH_NEW_EVENTS = query("followers_with_new_events")
+NEW_UPSTREAM_EVENTS = many(query("new_upstream_events"))
 FOLLOWS_BY_ID = query("follows_by_id")
-HEAR_ECHOES = query("hear_echoes")
-DROP_ECHOES = query("drop_echoes")
+SET_FIRE_TIMES = query("set_fire_times")
+DROP_UPSTREAM_EVENTS = query("drop_upstream_events")
 NOTE_LAST = query("note_last")
-HEAR_JOBS = query("hear_jobs")
-WAITING_ECHOES = many(query("waiting_echoes"))
-SUM_OF_ECHOES = query("sum_of_echoes")
+MOVE_FOLLOWERS = query("move_followers")
+WAITING_UPSTREAM_EVENTS = many(query("waiting_upstream_events"))
+SUM_OF_UPSTREAM_EVENTS = query("sum_of_upstream_events")
 CAUSES = many(query("causes"))
-USE_ECHOES = query("use_echoes")
-SILENCE = query("silence")
+USE_UPSTREAM_EVENTS = query("use_upstream_events")
+DROP_ALL_UPSTREAM_EVENTS = query("drop_all_upstream_events")
 UNFOLLOW = query("unfollow")
 FOLLOW = query("follow")
 LOCK_FOLLOWS = query("lock_follows")
@@ -72,43 +72,43 @@ class WaitingEvents(Struct, frozen=True):
 
 class Follows(StorePart):
     async def apply_upstream_events(self, limit: int) -> int:
-        heard, after = 0, ""
+        applied, after = 0, ""
         while True:
-            found = await self._unheard(after, limit)
-            heard += await self._hear(found)
-            if heard or len(found) < limit:
-                return heard
+            found = await self._followers_with_new_events(after, limit)
+            applied += await self._apply(found)
+            if applied or len(found) < limit:
+                return applied
             after = found[-1]  # none of these jobs can be read or changed: skip them
 
-    async def _unheard(self, after: str, limit: int) -> list[str]:
+    async def _followers_with_new_events(self, after: str, limit: int) -> list[str]:
         async def work(tx: Tx) -> list[str]:
-            return [job_id for (job_id,) in await tx.fetch(UNHEARD_FOLLOWERS, after=after, most=limit)]
+            return [job_id for (job_id,) in await tx.fetch(FOLLOWERS_WITH_NEW_EVENTS, after=after, limit=limit)]
 
         return await self._db.read(work)
 
-    async def _hear(self, followers: Sequence[str]) -> int:
-        heard = 0
+    async def _apply(self, followers: Sequence[str]) -> int:
+        applied = 0
 
-        async def hear_all(ids: Sequence[str]) -> None:
+        async def apply_to(ids: Sequence[str]) -> None:
             async def work(tx: Tx) -> int:
                 rows = await tx.fetch(LOCK_JOBS, b=list(ids))
-                if gone := set(ids) - {job.id for job in starmap(JobRow, rows)}:
-                    await tx.execute(SILENCE, b=sorted(gone))
+                if missing := set(ids) - {job.id for job in starmap(JobRow, rows)}:
+                    await tx.execute(DROP_ALL_UPSTREAM_EVENTS, b=sorted(missing))
                 before = {job.id: job for job in await read_jobs(tx, rows)}
                 after = await apply_upstream_events(tx, before)
                 return sum(after[job_id] is not job for job_id, job in before.items())
 
-            nonlocal heard
-            heard += await self._db.write(work)
+            nonlocal applied
+            applied += await self._db.write(work)
 
         if followers:
-            await in_halves(followers, hear_all, unread)
-        return heard
+            await in_halves(followers, apply_to, unread)
+        return applied
 
-    async def upstream_events(self, job_ids: Sequence[str], most: int) -> dict[str, tuple[Micros, ...]]:
+    async def upstream_events(self, job_ids: Sequence[str], limit: int) -> dict[str, tuple[Micros, ...]]:
         async def work(tx: Tx) -> dict[str, tuple[Micros, ...]]:
             found: dict[str, list[Micros]] = {job_id: [] for job_id in job_ids}
-            for job_id, at in await tx.fetch(WAITING_ECHOES, b=list(found), most=most):
+            for job_id, at in await tx.fetch(WAITING_UPSTREAM_EVENTS, b=list(found), limit=limit):
                 found[job_id].append(at)
             return {job_id: tuple(instants) for job_id, instants in found.items()}
 
@@ -121,7 +121,7 @@ class Follows(StorePart):
 async def record_upstream_ends(tx: Tx, ended_runs: Iterable[NewHistoryRow]) -> set[str]:
     """Store the ends of runs as upstream events of the jobs that follow. Return the ids of the runs with such a job."""
     ends = [(run.id, run.job_id, run.status) for run in ended_runs if run.status in _ENDS and run.origin != Origin.TASK]
-    return {run_id for (run_id,) in await tx.fetch(ECHO_ENDS, b=ends)} if ends else set()
+    return {run_id for (run_id,) in await tx.fetch(INSERT_UPSTREAM_EVENTS, b=ends)} if ends else set()
 
 
 # --- fires from ends ----------------------------------------------------------------------------------------------
@@ -131,30 +131,30 @@ async def apply_upstream_events(tx: Tx, jobs: Mapping[str, Job]) -> dict[str, Jo
     """Turn the new upstream events of jobs into fires, and return the jobs with their new next fires. The jobs are
     locked."""
     found = dict(jobs)
-    unheard = [UpstreamEventRow(*row) for row in await tx.fetch(UNHEARD_ECHOES, b=sorted(jobs))] if jobs else []
-    if not unheard:
+    new_events = [UpstreamEventRow(*row) for row in await tx.fetch(NEW_UPSTREAM_EVENTS, b=sorted(jobs))] if jobs else []
+    if not new_events:
         return found
-    followers = sorted({each.follower for each in unheard})
+    followers = sorted({each.follower for each in new_events})
     last = {each.follower: each.last_at for each in starmap(FollowRow, await tx.fetch(FOLLOWS_BY_ID, b=followers))}
-    heard: list[tuple[str, str, Micros]] = []
+    applied: list[tuple[str, str, Micros]] = []
     dropped: list[tuple[str, str]] = []
-    for each in unheard:
+    for each in new_events:
         job = found[each.follower]
         at = max(each.ended_at, last.get(job.id, 0) + 1, job.updated_at + 1)
         if job.id not in last or not follow.concerns(job, each.job_id, Status(each.status), at):
             dropped.append((each.follower, each.cause))
             continue
-        heard.append((each.follower, each.cause, at))
+        applied.append((each.follower, each.cause, at))
         last[job.id] = at
         found[job.id] = _with_instant(job, at)
     if dropped:
-        await tx.execute(DROP_ECHOES, b=dropped)
-    if heard:
-        changed = {job_id for job_id, _, _ in heard}
-        await tx.execute(HEAR_ECHOES, b=heard)
+        await tx.execute(DROP_UPSTREAM_EVENTS, b=dropped)
+    if applied:
+        changed = {job_id for job_id, _, _ in applied}
+        await tx.execute(SET_FIRE_TIMES, b=applied)
         await tx.execute(NOTE_LAST, b=[(job_id, last[job_id]) for job_id in sorted(changed)])
         moved = [(job_id, found[job_id].next_fire_at, found[job_id].plan_at) for job_id in sorted(changed)]
-        await tx.execute(HEAR_JOBS, b=moved)
+        await tx.execute(MOVE_FOLLOWERS, b=moved)
     return found
 
 
@@ -180,14 +180,17 @@ async def use(
     for job_id, at, cause in await tx.fetch(CAUSES, b=list(used.items())):
         ends.setdefault(job_id, {})[at] = cause
     causes = {key: cause for plan in plans for key, cause in _causes(plan, ends.get(plan.job.id, {}))}
-    await tx.execute(USE_ECHOES, b=[(plan.job.id, used[plan.job.id], plan.owed) for plan in plans])
+    await tx.execute(USE_UPSTREAM_EVENTS, b=[(plan.job.id, used[plan.job.id], plan.deferred_fire) for plan in plans])
     await tx.execute(NOTE_LAST, b=list(used.items()))
     waiting = await sums(tx, list(used.items()))
     moved: dict[str, JobPlan] = {}
     for plan in plans:
         job = plan.job.with_(fired=plan.job.fired + plan.runs)
         left = waiting.get(job.id)
-        known = [*([left.first] if left is not None else []), *([plan.next_fire_at] if plan.owed is not None else [])]
+        known = [
+            *([left.first] if left is not None else []),
+            *([plan.next_fire_at] if plan.deferred_fire is not None else []),
+        ]
         upcoming = None if job.exhausted else min((at for at in known if at is not None), default=None)
         look_again = None if job.exhausted else planning.look_after(job, upcoming, now)
         moved[job.id] = structs.replace(plan, next_fire_at=upcoming, plan_at=look_again)
@@ -206,7 +209,7 @@ def _causes(plan: JobPlan, ends: Mapping[Micros, str]) -> Iterator[tuple[tuple[s
 
 
 def _used_until(plan: JobPlan) -> Micros:
-    return max(_last_step(plan), plan.job.owed or 0)
+    return max(_last_step(plan), plan.job.deferred_fire or 0)
 
 
 def _last_step(plan: JobPlan) -> Micros:
@@ -227,7 +230,7 @@ def _is_over(plan: JobPlan, now: Micros) -> bool:
 
 async def sums(tx: Tx, after: Sequence[tuple[str, Micros]]) -> dict[str, WaitingEvents]:
     """Return, for each job with upstream events, its fires after an instant that are not planned yet."""
-    rows = await tx.fetch(SUM_OF_ECHOES, b=after)
+    rows = await tx.fetch(SUM_OF_UPSTREAM_EVENTS, b=after)
     return {job_id: WaitingEvents(count, first, last) for job_id, count, first, last in rows}
 
 
@@ -254,21 +257,21 @@ async def check(tx: Tx, amendments: Iterable[Amendment]) -> None:
         return
     await tx.execute(LOCK_FOLLOWS)
     for job, wanted in rewired:
-        chain = await tx.fetch(CHAIN, job_id=wanted.job, most=MAX_CHAIN_LENGTH)
+        chain = await tx.fetch(CHAIN, job_id=wanted.job, limit=MAX_CHAIN_LENGTH)
         if not chain and wanted != job.spec.follows:
             raise InvalidSchedule(f"there is no job {wanted.job!r} to follow", "/schedule/job")
         ids = [job_id for job_id, _ in chain]
         if job.id in ids:
             names = [name or job_id for job_id, name in chain[: ids.index(job.id) + 1]]
-            circle = " follows ".join([names[-1], *names])
-            raise InvalidSchedule(f"jobs cannot follow each other in a circle: {circle}", "/schedule/job")
+            cycle = " follows ".join([names[-1], *names])
+            raise InvalidSchedule(f"jobs cannot follow each other in a circle: {cycle}", "/schedule/job")
 
 
 async def waiting_of(tx: Tx, jobs: Iterable[Job]) -> dict[str, WaitingEvents]:
     """Return the fires of following jobs that are not planned yet. If a calendar deferred a fire, only later fires are
     returned.
     """
-    following = [(job.id, job.owed or 0) for job in jobs if job.spec.follows is not None]
+    following = [(job.id, job.deferred_fire or 0) for job in jobs if job.spec.follows is not None]
     return await sums(tx, following) if following else {}
 
 
@@ -277,9 +280,9 @@ async def rewire(tx: Tx, changes: Sequence[tuple[Amendment, Job, Job]]) -> None:
     it. The jobs are locked.
     """
     rows: list[Row] = []
-    quiet: list[str] = []
+    restarted: list[str] = []
     over: list[str] = []
-    excused: list[tuple[str, Micros, None]] = []
+    used: list[tuple[str, Micros, None]] = []
     for amendment, old, new in changes:
         if old.spec.follows is None and new.spec.follows is None:
             continue
@@ -287,23 +290,23 @@ async def rewire(tx: Tx, changes: Sequence[tuple[Amendment, Job, Job]]) -> None:
             over.append(new.id)
             continue
         if not amendment.keep_schedule:
-            quiet.append(new.id)
-        elif old.owed is not None and new.owed is None:
-            excused.append((old.id, old.owed, None))
+            restarted.append(new.id)
+        elif old.deferred_fire is not None and new.deferred_fire is None:
+            used.append((old.id, old.deferred_fire, None))
         if old.spec != new.spec:
             rows.append(as_tuple(_row(new)))
     if over:
         await unfollow(tx, over)
-    if quiet:
-        await tx.execute(SILENCE, b=quiet)
-    if excused:
-        await tx.execute(USE_ECHOES, b=excused)
+    if restarted:
+        await tx.execute(DROP_ALL_UPSTREAM_EVENTS, b=restarted)
+    if used:
+        await tx.execute(USE_UPSTREAM_EVENTS, b=used)
     if rows:
         await tx.execute(FOLLOW, b=rows)
 
 
 async def unfollow(tx: Tx, job_ids: Sequence[str]) -> None:
-    await tx.execute(SILENCE, b=list(job_ids))
+    await tx.execute(DROP_ALL_UPSTREAM_EVENTS, b=list(job_ids))
     await tx.execute(UNFOLLOW, b=list(job_ids))
 
 

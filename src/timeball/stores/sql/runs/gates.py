@@ -27,7 +27,7 @@ from timeball.stores.sql.schema.runs import GateRow
 from timeball.stores.sql.schema.table import as_tuple
 from timeball.stores.sql.statements import query
 
-ILL_HOSTS = query("ill_hosts")
+FAILING_HOSTS = query("failing_hosts")
 GATES_THAT_EXIST = query("gates_that_exist")
 TAKE_GATES = query("take_gates")
 NEW_GATES = query("new_gates")
@@ -38,7 +38,7 @@ WRITE_GATES = query("write_gates")
 PERMITS = query("permits")
 PARK = query("park")
 FIRST_AT_GATE = query("first_at_gate")
-CROWD_AT_GATE = query("crowd_at_gate")
+QUEUE_AT_GATE = query("queue_at_gate")
 LET_THROUGH = query("let_through")
 
 SOON: Final = 20 * MILLISECOND
@@ -49,7 +49,7 @@ LATELY: Final = SECOND
 MAX_AT_ONCE: Final = 500
 """Maximum number of runs that pass a gate in one transaction: thousands may wait for a host that recovered."""
 
-MAX_ILL_HOSTS = 200
+MAX_FAILING_HOSTS = 200
 """Maximum number of hosts with recent failures that are listed. If there are more, the circuit breaker of every host is
 checked."""
 
@@ -57,7 +57,7 @@ GateKey = tuple[str, str]
 """Tenant and name of a gate."""
 
 
-class IllHosts(Struct, frozen=True):
+class FailingHosts(Struct, frozen=True):
     """The hosts whose last call failed. Only runs that call one of them must check its circuit breaker."""
 
     keys: frozenset[GateKey] = frozenset()
@@ -72,12 +72,12 @@ class IllHosts(Struct, frozen=True):
         return not self.complete or any(gate == host_gate(host) for _, gate in self.keys)
 
 
-NO_HOSTS: Final = IllHosts()
+NO_HOSTS: Final = FailingHosts()
 
 
-async def ill_hosts(tx: Tx) -> IllHosts:
-    keys = [(tenant, gate) for tenant, gate in await tx.fetch_unlocked(ILL_HOSTS, most=MAX_ILL_HOSTS + 1)]
-    return IllHosts(frozenset(keys), len(keys) <= MAX_ILL_HOSTS)
+async def failing_hosts(tx: Tx) -> FailingHosts:
+    keys = [(tenant, gate) for tenant, gate in await tx.fetch_unlocked(FAILING_HOSTS, limit=MAX_FAILING_HOSTS + 1)]
+    return FailingHosts(frozenset(keys), len(keys) <= MAX_FAILING_HOSTS)
 
 
 class Gates(Struct, frozen=True):
@@ -214,9 +214,10 @@ async def settle(
         key = (each.tenant, host_gate(each.host))
         known = _circuit(rows[key])
         rows[key] = _with(
-            rows[key], circuit_breaker.failed(known, each.run_id, now) if each.unwell else circuit_breaker.succeeded()
+            rows[key],
+            circuit_breaker.failed(known, each.run_id, now) if each.some_failing else circuit_breaker.succeeded(),
         )
-        if each.unwell:
+        if each.some_failing:
             rows[key] = msgspec.structs.replace(rows[key], failed_at=now)
     for key in abandoned:
         rows[key] = _with(rows[key], circuit_breaker.abandoned(_circuit(rows[key])))
@@ -232,26 +233,26 @@ class GateAnswer(Struct, frozen=True):
     tenant: str
     host: str
     run_id: str
-    unwell: bool
+    some_failing: bool
 
 
-async def open_due(tx: Tx, now: Micros, most: int) -> int:
+async def open_due(tx: Tx, now: Micros, limit: int) -> int:
     """Check the gates whose check time has come, and return their number."""
-    rows = list(starmap(GateRow, await tx.fetch(GATES_TO_OPEN, most=most)))
+    rows = list(starmap(GateRow, await tx.fetch(GATES_TO_OPEN, limit=limit)))
     await _write(tx, [await _let_through(tx, row, now) for row in rows])
     return len(rows)
 
 
 async def _let_through(tx: Tx, row: GateRow, now: Micros) -> GateRow:
     """Let as many runs pass a gate as it has room for. Return the gate with its next check time."""
-    ((waits, unclaimed),) = await tx.fetch(CROWD_AT_GATE, tenant=row.tenant, gate=row.gate, lately=LATELY)
+    ((waits, unclaimed),) = await tx.fetch(QUEUE_AT_GATE, tenant=row.tenant, gate=row.gate, lately=LATELY)
     if not waits:
         return msgspec.structs.replace(row, look_at=None)
     room = min(await _room(tx, row, now), MAX_AT_ONCE)
     wanted = max(0, room - int(unclaimed))
     first: list[str] = []
     if wanted:
-        found = await tx.fetch(FIRST_AT_GATE, tenant=row.tenant, gate=row.gate, most=wanted)
+        found = await tx.fetch(FIRST_AT_GATE, tenant=row.tenant, gate=row.gate, limit=wanted)
         first = [run_id for (run_id,) in found]
     if first:
         record_holds(tx, await tx.fetch(LET_THROUGH, b=sorted(first)))

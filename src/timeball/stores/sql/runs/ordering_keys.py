@@ -28,10 +28,10 @@ from timeball.stores.sql.statements import literals, query
 LOCK_TURNS = query("lock_turns")
 TURN_HOLDERS = query("turn_holders")
 STEP_BACK = query("step_back")
-STEP_ASIDE = query("step_aside")
+SWAP_PLACES = query("swap_places")
 ALL_WAIT = query("all_wait")
 NEXT_IN_TURN = query("next_in_turn")
-GIVE_TURN = query("give_turn")
+GIVE_KEY = query("give_key")
 WRITE_TURNS = query("write_turns")
 TURNS_HELD = query("turns_held")
 DEAD_HOLDERS = query("dead_holders", gave_up=literals(GAVE_UP))
@@ -43,12 +43,12 @@ OrderingKey = tuple[str, str]
 """Tenant and ordering key."""
 
 
-class Gone(Struct, frozen=True):
+class EndedRun(Struct, frozen=True):
     """A run with an ordering key that is not live any more."""
 
     key: OrderingKey
     run_id: str
-    stays: bool = False
+    keeps_key: bool = False
     """True if the run failed and keeps its ordering key until a user retries or discards the run."""
 
 
@@ -91,9 +91,9 @@ def key_of_job(job: Job) -> OrderingKey | None:
     return None if key is None else (job.tenant, plain(key))
 
 
-def gone(run: RunRow) -> Gone | None:
+def gone(run: RunRow) -> EndedRun | None:
     """Return the key that a run releases when it ends without a failure; None if it has no ordering key."""
-    return None if run.ordering_key is None else Gone((run.tenant, run.ordering_key), run.id)
+    return None if run.ordering_key is None else EndedRun((run.tenant, run.ordering_key), run.id)
 
 
 async def lock(tx: Tx, keys: Iterable[OrderingKey | None]) -> dict[OrderingKey, str | None]:
@@ -106,27 +106,27 @@ async def lock(tx: Tx, keys: Iterable[OrderingKey | None]) -> dict[OrderingKey, 
 
 async def enqueue(tx: Tx, runs: Iterable[NewRun]) -> set[str]:
     """Queue new runs under their ordering keys, before they are inserted. Return the ids of those that have to wait."""
-    newcomers: dict[OrderingKey, list[NewRun]] = {}
+    new_runs: dict[OrderingKey, list[NewRun]] = {}
     for run in runs:
         if (key := key_of(run)) is not None:
-            newcomers.setdefault(key, []).append(run)
-    if not newcomers:
+            new_runs.setdefault(key, []).append(run)
+    if not new_runs:
         return set()
-    holders = await lock(tx, newcomers)
+    holders = await lock(tx, new_runs)
     alive = await _live_holders(tx, [each for each in holders.values() if each])
-    given, displaced = new_holders(newcomers, holders, alive)
+    given, displaced = new_holders(new_runs, holders, alive)
     if displaced:
         stepped_back = {run_id for (run_id,) in await tx.fetch(STEP_BACK, b=sorted(displaced))}
         for holder, key in displaced.items():
             if holder not in stepped_back:  # a worker claimed the run since it was read
                 del given[key]
-        await _let_earlier_go(tx, given, [displaced[holder] for holder in stepped_back], newcomers)
+        await _pass_to_earlier(tx, given, [displaced[holder] for holder in stepped_back], new_runs)
     await _write(tx, given)
-    return {run.id for key, lined_up in newcomers.items() for run in lined_up if given.get(key) != run.id}
+    return {run.id for key, lined_up in new_runs.items() for run in lined_up if given.get(key) != run.id}
 
 
 def new_holders(
-    newcomers: Mapping[OrderingKey, Sequence[NewRun]],
+    new_runs: Mapping[OrderingKey, Sequence[NewRun]],
     holders: Mapping[OrderingKey, str | None],
     alive: Mapping[str, LiveHolder],
 ) -> tuple[dict[OrderingKey, str], dict[str, OrderingKey]]:
@@ -134,15 +134,15 @@ def new_holders(
     function."""
     given: dict[OrderingKey, str] = {}
     displaced: dict[str, OrderingKey] = {}
-    for key, lined_up in newcomers.items():
+    for key, lined_up in new_runs.items():
         first = min(lined_up, key=lambda run: (run.fire_time, run.id))
         holder = holders[key]
         if holder is None:
             given[key] = first.id
         elif holder not in alive:  # the holder failed: its retry inherits the key, a replay does not
-            heirs = (run.id for run in lined_up if run.retry_of == holder and run.origin is Origin.RETRY)
-            if heir := next(heirs, None):
-                given[key] = heir
+            successors = (run.id for run in lined_up if run.retry_of == holder and run.origin is Origin.RETRY)
+            if successor := next(successors, None):
+                given[key] = successor
         else:
             found = alive[holder]
             if found.can_wait and (first.fire_time, first.id) < (found.fire_time, holder):
@@ -150,40 +150,40 @@ def new_holders(
     return given, displaced
 
 
-async def _let_earlier_go(
+async def _pass_to_earlier(
     tx: Tx,
     given: dict[OrderingKey, str],
     keys: Sequence[OrderingKey],
-    newcomers: Mapping[OrderingKey, Sequence[NewRun]],
+    new_runs: Mapping[OrderingKey, Sequence[NewRun]],
 ) -> None:
     """Give a key that its holder lost to the earliest run in the queue, if that run is earlier than the new runs."""
     earlier = []
     for key, head in (await _heads(tx, keys) if keys else {}).items():
-        first = min((run.fire_time, run.id) for run in newcomers[key])
+        first = min((run.fire_time, run.id) for run in new_runs[key])
         if head.run_id is not None and (head.fire_time, head.run_id) < first:
             given[key] = head.run_id
             earlier.append(head.run_id)
     if earlier:
-        record_holds(tx, await tx.fetch(GIVE_TURN, b=sorted(earlier)))
+        record_holds(tx, await tx.fetch(GIVE_KEY, b=sorted(earlier)))
 
 
-async def reconsider(tx: Tx, given_back: Sequence[Gone]) -> None:
+async def reconsider(tx: Tx, given_back: Sequence[EndedRun]) -> None:
     """Decide again which runs hold the keys of runs that workers released. If an earlier run was queued under the same
     key after the claim, this run gets the key, unless an earlier run of its own job blocks it: that is the released
     run. The keys are locked.
     """
     holders = await lock(tx, (each.key for each in given_back))
-    mine = {each.run_id: each.key for each in given_back if holders[each.key] == each.run_id}
-    movable = [each for each in (await _live_holders(tx, sorted(mine))).values() if each.can_wait] if mine else []
-    heads = await _heads(tx, [mine[each.run_id] for each in movable])
+    held = {each.run_id: each.key for each in given_back if holders[each.key] == each.run_id}
+    movable = [each for each in (await _live_holders(tx, sorted(held))).values() if each.can_wait] if held else []
+    heads = await _heads(tx, [held[each.run_id] for each in movable])
     late = []
     for each in movable:
-        head = heads[mine[each.run_id]]
+        head = heads[held[each.run_id]]
         if head.run_id != each.run_id and head.awaited_job != each.job_id:
             late.append(each.run_id)
     if late:
         stepped_back = {run_id for (run_id,) in await tx.fetch(STEP_BACK, b=sorted(late))}
-        await advance(tx, [mine[run_id] for run_id in stepped_back])
+        await advance(tx, [held[run_id] for run_id in stepped_back])
 
 
 async def swap_with_waiting(tx: Tx, runs: Sequence[tuple[NewRun, int]], waiting: Container[str]) -> set[str]:
@@ -200,18 +200,18 @@ async def swap_with_waiting(tx: Tx, runs: Sequence[tuple[NewRun, int]], waiting:
     if not first:
         return set()
     places = [(job_id, place.ordering_key, place.after, place.run_id) for job_id, place in first.items()]
-    moved = {job_id for (job_id,) in await tx.fetch(STEP_ASIDE, b=places)}
+    moved = {job_id for (job_id,) in await tx.fetch(SWAP_PLACES, b=places)}
     freed = await tx.fetch(ALL_WAIT, b=sorted(moved)) if moved else []
     return {first[job_id].run_id for (job_id,) in freed}
 
 
-async def release(tx: Tx, gone: Sequence[Gone]) -> None:
+async def release(tx: Tx, gone: Sequence[EndedRun]) -> None:
     """Give the keys of runs that ended to the next runs. The keys are locked."""
     if not gone:
         return
     holders = await lock(tx, (each.key for each in gone))
     ended = {each.run_id: each for each in gone}
-    free = [key for key, holder in holders.items() if holder in ended and not ended[holder].stays]
+    free = [key for key, holder in holders.items() if holder in ended and not ended[holder].keeps_key]
     await advance(tx, free)
 
 
@@ -222,7 +222,7 @@ async def advance(tx: Tx, keys: Sequence[OrderingKey]) -> None:
     heads = {key: head.run_id for key, head in (await _heads(tx, keys)).items()}
     await _write(tx, heads)
     if chosen := sorted(run_id for run_id in heads.values() if run_id is not None):
-        record_holds(tx, await tx.fetch(GIVE_TURN, b=chosen))
+        record_holds(tx, await tx.fetch(GIVE_KEY, b=chosen))
 
 
 async def kept_by_dead(tx: Tx, job_ids: Sequence[str]) -> dict[OrderingKey, tuple[str, str]]:
@@ -235,8 +235,8 @@ async def drop_holder(tx: Tx, run_ids: Sequence[str]) -> None:
     """Release the keys that finished runs still hold: a user has retried or discarded these runs."""
     held = [(tenant, key) for tenant, key in await tx.fetch(TURNS_HELD, b=list(run_ids))]
     holders = await lock(tx, held)
-    dealt_with = set(run_ids)
-    await advance(tx, [key for key, holder in holders.items() if holder in dealt_with])
+    finished = set(run_ids)
+    await advance(tx, [key for key, holder in holders.items() if holder in finished])
 
 
 async def _live_holders(tx: Tx, run_ids: Sequence[str]) -> dict[str, LiveHolder]:

@@ -18,7 +18,7 @@ from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.statements import query
 
 MAKE_SERIAL = query("make_serial")
-CROWD = query("crowd")
+LIVE_RUNS_OF_JOBS = query("live_runs_of_jobs")
 
 NEVER: Final[Micros] = 2**63 - 1
 
@@ -137,16 +137,18 @@ async def live_runs(tx: Tx, jobs: Sequence[tuple[str, Overlap, bool]], now: Micr
     # The run of a one-shot job is not serial until the job may have another run: then its end has to unblock that.
     if strangers := [job_id for job_id, _, serial in jobs if not serial]:
         await tx.execute(MAKE_SERIAL, b=strangers)
-    rows = await tx.fetch(CROWD, b=list(found))
+    rows = await tx.fetch(LIVE_RUNS_OF_JOBS, b=list(found))
     for job_id, run_id, held, fire_time, created_at, older, tenant, key, kept_back in rows:
-        crowd = found[job_id]
+        live_runs_of_jobs = found[job_id]
         if key is not None:
-            crowd.keys.add((tenant, key))
+            live_runs_of_jobs.keys.add((tenant, key))
         if not held:
-            crowd.active.append(run_id)
-            crowd.active_since = min(crowd.active_since, created_at)
+            live_runs_of_jobs.active.append(run_id)
+            live_runs_of_jobs.active_since = min(live_runs_of_jobs.active_since, created_at)
             if kept_back:
-                crowd.kept_back.add(run_id)
+                live_runs_of_jobs.kept_back.add(run_id)
         else:
-            (crowd.waiting if fire_time <= now else crowd.future).append(OverlappingRun(run_id, fire_time, bool(older)))
+            (live_runs_of_jobs.waiting if fire_time <= now else live_runs_of_jobs.future).append(
+                OverlappingRun(run_id, fire_time, bool(older))
+            )
     return found

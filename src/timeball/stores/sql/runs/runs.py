@@ -46,11 +46,11 @@ ASK_TO_CANCEL = query("ask_to_cancel")
 HOLDING = query("holding")
 HELD_ATTEMPTS = query("held_attempts")
 WORKER_ORDERS = query("worker_orders")
-HURRY = query("hurry")
+RETRY_NOW = query("retry_now")
 LIVE_TASK_RUNS = query("live_task_runs")
 RUN_MARKS = query("run_marks")
 
-MAX_JUDGED_TOGETHER: Final = 1_000
+MAX_SETTLED_TOGETHER: Final = 1_000
 """Maximum number of settlements in one transaction: deciding about that many takes 35 ms."""
 
 
@@ -71,54 +71,54 @@ class Runs(StorePart):
         wants = [want for want in wants if want.slots > 0]
         return (await self._db.write(work, once=True)).claimed() if wants else Claimed([], before)
 
-    async def next_eligible_at(self, after: Micros = 0, *, choosy_after: Micros = 0) -> Micros | None:
+    async def next_eligible_at(self, after: Micros = 0, *, constrained_after: Micros = 0) -> Micros | None:
         async def work(tx: Tx) -> Micros | None:
-            rows = await tx.fetch(claiming.NEXT_ELIGIBLE_AT, after=after, choosy_after=choosy_after)
+            rows = await tx.fetch(claiming.NEXT_ELIGIBLE_AT, after=after, constrained_after=constrained_after)
             earliest: Micros | None = scalar(rows)
             return earliest
 
         return await self._db.read(work)
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[Settled | None]:
-        simple = [each for each in settlements if settle_plain_success.is_unconstrained(each)]
-        if not simple:
-            return await self._judge(settlements)
+        plain = [each for each in settlements if settle_plain_success.is_unconstrained(each)]
+        if not plain:
+            return await self._settle_by_rules(settlements)
         try:
-            settled = await self._settle_simple(simple)
+            settled = await self._settle_plain(plain)
         except settle_plain_success.NotPlain:
-            return await self._judge(settlements)
+            return await self._settle_by_rules(settlements)
         if len(settled) == len(settlements):
             return [*settled]
-        moved = {id(each): ended for each, ended in zip(simple, settled, strict=False)}
-        judged = iter(await self._judge([each for each in settlements if id(each) not in moved]))
-        return [moved[id(each)] if id(each) in moved else next(judged) for each in settlements]
+        moved = {id(each): ended for each, ended in zip(plain, settled, strict=False)}
+        by_rules = iter(await self._settle_by_rules([each for each in settlements if id(each) not in moved]))
+        return [moved[id(each)] if id(each) in moved else next(by_rules) for each in settlements]
 
-    async def _settle_simple(self, simple: list[Settlement]) -> list[Settled]:
+    async def _settle_plain(self, plain: list[Settlement]) -> list[Settled]:
         """Settle plain successes. Settlements of runs that called a host with recent failures are removed from the
         list; the caller settles these.
         """
-        while simple:
+        while plain:
             try:
-                return await self._db.write(settle_plain_success.settling(simple))
-            except settle_plain_success.CalledIllHosts as called:
-                simple[:] = [each for each in simple if each.host is None or not called.hosts.may_include(each.host)]
+                return await self._db.write(settle_plain_success.settling(plain))
+            except settle_plain_success.CalledFailingHosts as called:
+                plain[:] = [each for each in plain if each.host is None or not called.hosts.may_include(each.host)]
         return []
 
-    async def _judge(self, settlements: Sequence[Settlement]) -> list[Settled | None]:
+    async def _settle_by_rules(self, settlements: Sequence[Settlement]) -> list[Settled | None]:
         settled: list[Settled | None] = []
-        for start in range(0, len(settlements), MAX_JUDGED_TOGETHER):
-            some = settlements[start : start + MAX_JUDGED_TOGETHER]
+        for start in range(0, len(settlements), MAX_SETTLED_TOGETHER):
+            some = settlements[start : start + MAX_SETTLED_TOGETHER]
             settled += await self._db.write(partial(_settle, some))
         return settled
 
     async def note(
         self, session: str, started: Sequence[tuple[Started, Micros]], progress: Sequence[Progress]
     ) -> list[int]:
-        said = dict.fromkeys([(start.run_id, start.token) for start, _ in started])
-        said |= dict.fromkeys([(step.run_id, step.token) for step in progress])
+        reported = dict.fromkeys([(start.run_id, start.token) for start, _ in started])
+        reported |= dict.fromkeys([(step.run_id, step.token) for step in progress])
 
         async def work(tx: Tx) -> list[int]:
-            rows = await tx.fetch(LOCK_HOLDERS, b=sorted({run_id for run_id, _ in said}))
+            rows = await tx.fetch(LOCK_HOLDERS, b=sorted({run_id for run_id, _ in reported}))
             held = {(run_id, token) for run_id, _, token, holder in rows if holder == session}
             starts = {start.run_id: bounded(at) for start, at in started if (start.run_id, start.token) in held}
             steps = {
@@ -132,15 +132,15 @@ class Runs(StorePart):
                 await tx.execute(NOTE_PROGRESS, b=list(steps.values()))
                 held_steps = {step.run_id: step for step in progress if (step.run_id, step.token) in held}
                 record_progress(tx, list(held_steps.values()), self._db.now())
-            return [token for run_id, token in said if (run_id, token) not in held]
+            return [token for run_id, token in reported if (run_id, token) not in held]
 
-        return await self._db.write(work) if said else []
+        return await self._db.write(work) if reported else []
 
     async def append_logs(self, session: str, chunks: Sequence[LogChunk], now: Micros) -> list[int]:
-        said = dict.fromkeys((each.run_id, each.attempt, each.token) for each in chunks)
+        reported = dict.fromkeys((each.run_id, each.attempt, each.token) for each in chunks)
 
         async def work(tx: Tx) -> list[int]:
-            rows = await tx.fetch(LOCK_HOLDERS, b=sorted({run_id for run_id, _, _ in said}))
+            rows = await tx.fetch(LOCK_HOLDERS, b=sorted({run_id for run_id, _, _ in reported}))
             held = {(run_id, attempt, token) for run_id, attempt, token, holder in rows if holder == session}
             kept = [
                 as_tuple(LogRow(each.run_id, each.attempt, each.seq, _stream(each), now, plain(each.text)))
@@ -149,7 +149,7 @@ class Runs(StorePart):
             ]
             if kept:
                 await tx.insert_missing(LOGS, kept)
-            return list(dict.fromkeys(token for run, attempt, token in said if (run, attempt, token) not in held))
+            return list(dict.fromkeys(token for run, attempt, token in reported if (run, attempt, token) not in held))
 
         return await self._db.write(work) if chunks else []
 
@@ -194,10 +194,10 @@ class Runs(StorePart):
 
         return await self._db.read(work)
 
-    async def hurry(self, run_ids: Sequence[str]) -> list[bool]:
+    async def retry_now(self, run_ids: Sequence[str]) -> list[bool]:
         async def work(tx: Tx) -> list[bool]:
-            hurried = {run_id for (run_id,) in await tx.fetch(HURRY, b=list(dict.fromkeys(run_ids)))}
-            return [run_id in hurried for run_id in run_ids]
+            retried = {run_id for (run_id,) in await tx.fetch(RETRY_NOW, b=list(dict.fromkeys(run_ids)))}
+            return [run_id in retried for run_id in run_ids]
 
         return await self._db.write(work) if run_ids else []
 
@@ -223,17 +223,17 @@ def _time_of(locked: Sequence[LockedRunRow]) -> Micros:
     return locked[0].now if locked else 0
 
 
-async def replace(tx: Tx, crowd: LiveRuns) -> None:
+async def replace(tx: Tx, live: LiveRuns) -> None:
     """Cancel all active runs of a job in favour of the run that replaces them. The job and the ordering keys are
     locked."""
-    assert crowd.successor is not None
-    runs = list(starmap(LockedRunRow, await tx.fetch(LOCK_RUNS, b=crowd.active)))
+    assert live.successor is not None
+    runs = list(starmap(LockedRunRow, await tx.fetch(LOCK_RUNS, b=live.active)))
     await cancel(
         tx,
         runs,
         _time_of(runs),
-        reason=overlap.cancel_reason(crowd.policy, crowd.successor),
-        kill=crowd.policy is Overlap.TERMINATE_PREVIOUS,
+        reason=overlap.cancel_reason(live.policy, live.successor),
+        kill=live.policy is Overlap.TERMINATE_PREVIOUS,
     )
 
 

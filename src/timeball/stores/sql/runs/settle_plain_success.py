@@ -20,7 +20,7 @@ from timeball.ports.store.runs import Settled, Settlement
 from timeball.stores.sql.changes import record_successes
 from timeball.stores.sql.driver import Row, Tx, Work
 from timeball.stores.sql.rows.values import bounded, plain
-from timeball.stores.sql.runs.gates import IllHosts, ill_hosts
+from timeball.stores.sql.runs.gates import FailingHosts, failing_hosts
 from timeball.stores.sql.statements import piecemeal, query
 
 RECORD_SUCCESSES = piecemeal(query("record_successes", session_column="", session=":session"))
@@ -37,11 +37,11 @@ class NotPlain(Exception):
     its end."""
 
 
-class CalledIllHosts(Exception):
+class CalledFailingHosts(Exception):
     """Raised when attempts called a host with recent failures: their success changes its circuit breaker. The other
     attempts are still plain successes."""
 
-    def __init__(self, hosts: IllHosts) -> None:
+    def __init__(self, hosts: FailingHosts) -> None:
         self.hosts = hosts
 
 
@@ -59,7 +59,7 @@ def is_unconstrained(settlement: Settlement) -> bool:
 
 def settling(settlements: Sequence[Settlement]) -> Work[list[Settled]]:
     """Return a transaction that settles all of these attempts as plain successes. It raises `NotPlain` or
-    `CalledIllHosts` if one of them is not; then the transaction must be rolled back.
+    `CalledFailingHosts` if one of them is not; then the transaction must be rolled back.
     """
     # Sorted by id, because every transaction locks runs in this order.
     ordered = sorted(settlements, key=_RUN_ID)
@@ -78,8 +78,8 @@ def settling(settlements: Sequence[Settlement]) -> Work[list[Settled]]:
     async def work(tx: Tx) -> list[Settled]:
         if repeats:
             raise NotPlain
-        if called and any(map((ill := await ill_hosts(tx)).may_include, called)):
-            raise CalledIllHosts(ill)
+        if called and any(map((failing := await failing_hosts(tx)).may_include, called)):
+            raise CalledFailingHosts(failing)
         if await tx.execute(record, b=ended, **same) < len(ended):
             raise NotPlain
         await tx.execute(DELETE_RUNS, b=ids)

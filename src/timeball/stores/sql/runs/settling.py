@@ -18,7 +18,7 @@ from msgspec import UNSET, Struct
 
 from timeball.domain.instant import MAX, Micros
 from timeball.domain.run import circuit_breaker, lifecycle
-from timeball.domain.run.error_fingerprint import fingerprint, remember_essences
+from timeball.domain.run.error_fingerprint import cache_normalized, fingerprint
 from timeball.domain.run.ledger import Origin
 from timeball.domain.run.lifecycle import Event, Failed, Failure, Lost, Released, State, Succeeded, Transition
 from timeball.domain.run.status import GAVE_UP, Status
@@ -33,8 +33,8 @@ from timeball.stores.sql.rows.unreadable import unread
 from timeball.stores.sql.rows.values import bounded, failure_json, plain
 from timeball.stores.sql.runs import follows, gates, ordering_keys
 from timeball.stores.sql.runs.backfill_counts import count_ended
-from timeball.stores.sql.runs.gates import GateAnswer, GateKey, IllHosts
-from timeball.stores.sql.runs.ordering_keys import Gone
+from timeball.stores.sql.runs.gates import FailingHosts, GateAnswer, GateKey
+from timeball.stores.sql.runs.ordering_keys import EndedRun
 from timeball.stores.sql.schema.runs import ATTEMPTS, AttemptRow, NewHistoryRow, RunRow
 from timeball.stores.sql.schema.table import as_tuple
 from timeball.stores.sql.statements import many, query
@@ -75,15 +75,15 @@ class _Writes(Struct):
     history: list[NewHistoryRow] = []
     again: list[tuple[str, int, Micros, Micros | None, str | None, Micros | None]] = []
     attempts: list[Row] = []
-    unsaid: list[tuple[str, int]] = []
+    dropped_logs: list[tuple[str, int]] = []
     """Attempts that were released, by run id and attempt number. Their output is deleted, because the next attempt gets
     the same number.
     """
     released: set[str] = set()
     """The ids of exclusive jobs one of whose runs ended, so that the next run may be unblocked."""
-    gone: list[Gone] = []
+    gone: list[EndedRun] = []
     """Runs with an ordering key that ended."""
-    returned: list[Gone] = []
+    returned: list[EndedRun] = []
     """Runs with an ordering key that were released."""
     permits: set[GateKey] = set()
     """Gates at which a permit became free."""
@@ -91,7 +91,7 @@ class _Writes(Struct):
     """Results of calls to hosts."""
     waiting: list[tuple[RunRow, Status]] = []
     """Runs that wait for another attempt."""
-    silent: list[str] = []
+    without_answer: list[str] = []
     """The ids of runs that ended without an answer from the host that they call."""
 
 
@@ -108,9 +108,9 @@ async def settle(tx: Tx, settlements: Sequence[Settlement]) -> list[Settled | No
     rules = await _rules(tx, settlements, runs)
     await _find_fingerprints(tx, settlements, rules)
 
-    ((now, unwell, probing, followed),) = await tx.fetch(NOW_AND_HEALTH)
-    called = unwell and any(each.host is not None for each in settlements)
-    ill = await gates.ill_hosts(tx) if called else gates.NO_HOSTS
+    ((now, some_host_failing, probing, followed),) = await tx.fetch(NOW_AND_HEALTH)
+    called = some_host_failing and any(each.host is not None for each in settlements)
+    failing = await gates.failing_hosts(tx) if called else gates.NO_HOSTS
     writes = _Writes()
     answers: list[Settled | None] = []
     for each in settlements:
@@ -133,14 +133,14 @@ async def settle(tx: Tx, settlements: Sequence[Settlement]) -> list[Settled | No
             letters=run.origin != Origin.TASK,
         )
         status = _apply(writes, run, each, transition)
-        frees = _share(writes, run, each, transition, rule, ill, bool(probing))
+        frees = _share(writes, run, each, transition, rule, failing, bool(probing))
         backfills = status is not None and run.origin == Origin.BACKFILL
-        answers.append(Settled(run.id, status, frees, backfills, woven=run.origin == Origin.TASK))
-    echoed = await follows.record_upstream_ends(tx, writes.history) if followed else set()
+        answers.append(Settled(run.id, status, frees, backfills, is_workflow_task=run.origin == Origin.TASK))
+    followed_runs = await follows.record_upstream_ends(tx, writes.history) if followed else set()
     await _persist(tx, writes)
     record_waiting(tx, writes.waiting, now)
-    await gates.settle(tx, writes.permits, writes.answers, writes.silent, now)
-    return [_with_echo(each, echoed) for each in answers] if echoed else answers
+    await gates.settle(tx, writes.permits, writes.answers, writes.without_answer, now)
+    return [_with_followers(each, followed_runs) for each in answers] if followed_runs else answers
 
 
 async def _find_fingerprints(tx: Tx, settlements: Sequence[Settlement], rules: dict[str, _Rules]) -> None:
@@ -154,13 +154,13 @@ async def _find_fingerprints(tx: Tx, settlements: Sequence[Settlement], rules: d
         and (each.attempt > rule.retry.max_retries or rule.delivery == "at_most_once")
     }
     if len(messages) > MAX_FINGERPRINTS_INLINE:
-        await tx.compute(partial(remember_essences, messages))
+        await tx.compute(partial(cache_normalized, messages))
 
 
-def _with_echo(answer: Settled | None, echoed: set[str]) -> Settled | None:
+def _with_followers(answer: Settled | None, followed_runs: set[str]) -> Settled | None:
     return (
         answer
-        if answer is None or answer.run_id not in echoed
+        if answer is None or answer.run_id not in followed_runs
         else msgspec.structs.replace(answer, upstream_events=True)
     )
 
@@ -211,7 +211,8 @@ async def _rules(tx: Tx, settlements: Sequence[Settlement], runs: dict[_Key, Run
     held = [
         run
         for each in settlements
-        if (run := runs.get((each.run_id, each.attempt, each.token, each.session))) is not None and _is_ruled(run, each)
+        if (run := runs.get((each.run_id, each.attempt, each.token, each.session))) is not None
+        and _needs_rules(run, each)
     ]
     if not held:
         return {}
@@ -228,7 +229,7 @@ async def _rules(tx: Tx, settlements: Sequence[Settlement], runs: dict[_Key, Run
     return rules
 
 
-def _is_ruled(run: RunRow, settlement: Settlement) -> bool:
+def _needs_rules(run: RunRow, settlement: Settlement) -> bool:
     """True if the outcome needs the rules of the job, such as the retry policy."""
     outcome = settlement.outcome
     return isinstance(outcome, Failed | Lost) or (isinstance(outcome, Released) and _may_have_started(run, settlement))
@@ -260,7 +261,7 @@ def _apply(writes: _Writes, run: RunRow, settlement: Settlement, transition: Tra
         # The start deadline does not apply again to a run that has started in time.
         start_by = None if may_have_started else run.start_by
         writes.again.append((run.id, run.attempt - 1, eligible_at, started_at, run.failure, start_by))
-        writes.unsaid.append((run.id, run.attempt))
+        writes.dropped_logs.append((run.id, run.attempt))
         writes.waiting.append((run, Status.QUEUED))
         return None
     reported = _started_at(run, settlement)
@@ -290,7 +291,7 @@ def _share(
     settlement: Settlement,
     transition: Transition,
     rules: _Rules,
-    ill: IllHosts,
+    failing: FailingHosts,
     probing: bool,
 ) -> bool:
     """Record the effects on other runs: the next run of the job or the ordering key, and runs that wait for the permit
@@ -299,22 +300,22 @@ def _share(
     """
     frees = bool(run.serial) or run.ordering_key is not None or run.permit is not None
     if run.ordering_key is not None and isinstance(transition.to, Status):
-        gave_up = transition.to in GAVE_UP
+        exhausted = transition.to in GAVE_UP
         key = (run.tenant, run.ordering_key)
-        writes.gone.append(Gone(key, run.id, stays=gave_up and rules.on_failure == "block"))
+        writes.gone.append(EndedRun(key, run.id, keeps_key=exhausted and rules.on_failure == "block"))
     elif run.ordering_key is not None and transition.event is Event.GIVE_BACK:
-        writes.returned.append(Gone((run.tenant, run.ordering_key), run.id))
+        writes.returned.append(EndedRun((run.tenant, run.ordering_key), run.id))
     if run.permit is not None:
         writes.permits.add((run.tenant, run.permit))
     if settlement.host is not None and isinstance(settlement.outcome, Succeeded | Failed):
         outcome = settlement.outcome
         failed = isinstance(outcome, Failed) and circuit_breaker.is_host_failure(outcome.failure)
-        was_ill = ill.includes(run.tenant, settlement.host)
-        if failed or was_ill:
+        was_failing = failing.includes(run.tenant, settlement.host)
+        if failed or was_failing:
             writes.answers.append(GateAnswer(run.tenant, settlement.host, run.id, failed))
-        return frees or was_ill
+        return frees or was_failing
     if probing and not isinstance(settlement.outcome, Succeeded):
-        writes.silent.append(run.id)
+        writes.without_answer.append(run.id)
         return True
     return frees
 
@@ -354,8 +355,8 @@ async def _persist(tx: Tx, writes: _Writes) -> None:
         await tx.insert(ATTEMPTS, writes.attempts)
     if writes.again:
         await tx.execute(READY_AGAIN, b=writes.again)
-    if writes.unsaid:
-        await tx.execute(DROP_LOGS, b=writes.unsaid)
+    if writes.dropped_logs:
+        await tx.execute(DROP_LOGS, b=writes.dropped_logs)
     await release(tx, writes.released)
     await ordering_keys.release(tx, writes.gone)
     if writes.returned:

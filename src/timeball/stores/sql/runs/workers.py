@@ -103,7 +103,7 @@ class Workers(StorePart):
                 record_worker(tx, EventType.WORKER_LOST, session, name)
 
         async def find(tx: Tx) -> list[Settlement]:
-            lost = starmap(_LostAttempt, await tx.fetch(LOST_RUNS, most=limit))
+            lost = starmap(_LostAttempt, await tx.fetch(LOST_RUNS, limit=limit))
             return [_settlement(each, Lost(), started_at=each.started_at) for each in lost]
 
         await self._db.write(mark)
@@ -113,7 +113,7 @@ class Workers(StorePart):
         last_session, last_run = after
 
         async def find(tx: Tx) -> Unreported:
-            rows = await tx.fetch(HELD_FOR_LONG, session=last_session, id=last_run, lease=LEASE, most=limit)
+            rows = await tx.fetch(HELD_FOR_LONG, session=last_session, id=last_run, lease=LEASE, limit=limit)
             held = list(starmap(_LongHeldAttempt, rows))
             overdue = [
                 _settlement(each, Lost(unreported=True), started_at=each.started_at)
@@ -145,7 +145,7 @@ class Workers(StorePart):
 
     async def gone_workers(self, limit: int) -> list[WorkerRecord]:
         async def work(tx: Tx) -> list[WorkerRecord]:
-            rows = await tx.fetch(GONE_WORKERS, lease=LEASE, most=limit)
+            rows = await tx.fetch(GONE_WORKERS, lease=LEASE, limit=limit)
             return [
                 msgspec.structs.replace(_worker(row, {}), ended=SessionEnd.LOST if was_lost else SessionEnd.LEFT)
                 for *row, was_lost in rows
@@ -237,7 +237,7 @@ def _labels(worker: WorkerRecord) -> list[str]:
     return labels + ([] if worker.kinds is None else [kind_label(kind) for kind in KINDS if kind in worker.kinds])
 
 
-def told_apart(labels: str, dedicated: int) -> tuple[list[str], list[str] | None]:
+def split_labels(labels: str, dedicated: int) -> tuple[list[str], list[str] | None]:
     """Return the labels of a worker and the task kinds that it accepts, from the columns in which they are stored."""
     words = _words(labels)
     own = [word for word in words if not word.startswith(KIND_MARK)]
@@ -248,7 +248,7 @@ def _worker(row: Sequence[Any], held_by_session: Mapping[str, Sequence[tuple[Nee
     session, name, slots, labels, tasks, version, started_at, seen_at, lease_until, *offer = row
     cpu, memory, dedicated, reserved_for, key, draining_since = offer
     held = held_by_session.get(session, ())
-    own_labels, kinds = told_apart(labels, dedicated)
+    own_labels, kinds = split_labels(labels, dedicated)
     return WorkerRecord(
         session=session,
         name=name,

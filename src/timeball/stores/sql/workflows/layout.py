@@ -70,7 +70,7 @@ async def _before(tx: Tx, run: RunRow, tasks: Sequence[WorkflowTask]) -> _Before
         before.tasks[step.place] = step
     if [step.name for step in before.tasks.values()] != [task.name for task in tasks]:
         return _Before()  # the workflow was edited since
-    for row in await tx.fetch(INSTANCES_OF_FLOW, id=run.retry_of, most=1 << 40):
+    for row in await tx.fetch(INSTANCES_OF_FLOW, id=run.retry_of, limit=1 << 40):
         step = step_of(WorkflowTaskRow(*row))
         before.instances.setdefault(step.place, []).append(step)
     return before

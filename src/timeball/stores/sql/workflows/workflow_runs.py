@@ -36,7 +36,7 @@ from timeball.stores.sql.rows.unreadable import unread
 from timeball.stores.sql.rows.values import failure_json
 from timeball.stores.sql.runs import follows, ordering_keys, runs, settling
 from timeball.stores.sql.runs.claiming import CLAIM, PUT_OFF_RUNS
-from timeball.stores.sql.runs.ordering_keys import Gone
+from timeball.stores.sql.runs.ordering_keys import EndedRun
 from timeball.stores.sql.runs.runs import LIVE_TASK_RUNS, NOTE_STARTS, lock_runs
 from timeball.stores.sql.schema.runs import NewHistoryRow, RunRow
 from timeball.stores.sql.schema.workflows import (
@@ -78,9 +78,9 @@ class WorkflowRuns(StorePart):
     ) -> AdvanceResult:
         async def find(tx: Tx) -> tuple[list[Row], list[Row], list[Row]]:
             return (
-                await tx.fetch(FLOWS_TO_BEGIN, most=MAX_BEGUN),
-                await tx.fetch(FLOWS_TO_STOP, most=MAX_BEGUN),
-                await tx.fetch(FLOWS_TO_ADVANCE, most=limit, after=after),
+                await tx.fetch(FLOWS_TO_BEGIN, limit=MAX_BEGUN),
+                await tx.fetch(FLOWS_TO_STOP, limit=MAX_BEGUN),
+                await tx.fetch(FLOWS_TO_ADVANCE, limit=limit, after=after),
             )
 
         begin, stop, advance = await self._db.read(find)
@@ -134,7 +134,7 @@ class WorkflowRuns(StorePart):
 
     async def next_workflow_at(self) -> Micros | None:
         async def work(tx: Tx) -> Micros | None:
-            if await tx.fetch(FLOWS_TO_ADVANCE, most=1, after="") or await tx.fetch(FLOWS_TO_STOP, most=1):
+            if await tx.fetch(FLOWS_TO_ADVANCE, limit=1, after="") or await tx.fetch(FLOWS_TO_STOP, limit=1):
                 return 0
             at: Micros | None = scalar(await tx.fetch(NEXT_FLOW_AT))
             return at
@@ -149,7 +149,7 @@ class WorkflowRuns(StorePart):
             definitions: dict[int, str] = dict(map(tuple, await tx.fetch(DEFINITIONS_OF_FLOW, id=run_id)))
             tasks = starmap(WorkflowTaskRow, await tx.fetch(TASKS_OF_FLOW, id=run_id))
             shown_tasks = tuple(_shown(task, definitions) for task in tasks)
-            instances = starmap(WorkflowTaskRow, await tx.fetch(INSTANCES_OF_FLOW, id=run_id, most=MAX_SHOWN))
+            instances = starmap(WorkflowTaskRow, await tx.fetch(INSTANCES_OF_FLOW, id=run_id, limit=MAX_SHOWN))
             shown = tuple(_shown(instance, {}) for instance in instances)
             return WorkflowRun(flow.id, flow.job_id, flow.tenant, shown_tasks, shown)
 
@@ -248,14 +248,14 @@ async def _advance(flows: Mapping[str, str], limit: int, large: Mapping[str, byt
     going = {flow.id: flow for flow in found if flow.cancel_requested_at is None or flow.state == FlowState.STOPPING}
     if not going:
         return AdvanceResult()
-    loom = WorkflowAdvance(tx, going, large)
-    await loom.load(await tx.fetch(FRESH_TASKS, b=list(going), most=limit))
-    await loom.join()
-    await loom.tell()
-    await loom.make(limit)
-    await loom.persist()
+    runs = WorkflowAdvance(tx, going, large)
+    await runs.load(await tx.fetch(FRESH_TASKS, b=list(going), limit=limit))
+    await runs.join()
+    await runs.tell()
+    await runs.make(limit)
+    await runs.persist()
     over = [flow for flow in going.values() if flow.open == 0]
-    return await _end(tx, over, AdvanceResult(made=len(loom.made), moved=loom.moved, wants=tuple(sorted(loom.wants))))
+    return await _end(tx, over, AdvanceResult(made=len(runs.made), moved=runs.moved, wants=tuple(sorted(runs.wants))))
 
 
 # --- ending -------------------------------------------------------------------------------------------------------
@@ -274,7 +274,7 @@ async def _end(tx: Tx, over: Sequence[Flow], done: AdvanceResult) -> AdvanceResu
 async def _conclude(tx: Tx, over: Sequence[tuple[RunRow, Flow]], now: Micros) -> None:
     """Move workflow runs to the history. A cancel wins over the outcome of the tasks. The rows are locked."""
     history: list[NewHistoryRow] = []
-    gone: list[Gone] = []
+    gone: list[EndedRun] = []
     for run, flow in over:
         status = Status.CANCELLED if run.cancel_requested_at is not None else flow.outcome
         failure = flow.failure() if status is Status.FAILED else None
@@ -290,7 +290,7 @@ async def _conclude(tx: Tx, over: Sequence[tuple[RunRow, Flow]], now: Micros) ->
         )
         if run.ordering_key is not None:
             blocks = status is Status.FAILED and decode_spec(flow.spec).on_failure == "block"
-            gone.append(Gone((run.tenant, run.ordering_key), run.id, stays=blocks))
+            gone.append(EndedRun((run.tenant, run.ordering_key), run.id, keeps_key=blocks))
         flow.state = FlowState.ENDED.value
     await follows.record_upstream_ends(tx, history)
     await settling.finish(tx, history)

@@ -9,7 +9,7 @@ WHERE b.state = {backfill.active} AND b.id > :after AND CASE WHEN b.cursor_at IS
   ELSE j.state = {job.active} AND b.parallelism > (
     SELECT COUNT(*) FROM runs r WHERE r.retry_of = b.id AND r.origin = {origin.backfill}
   ) END
-ORDER BY b.id LIMIT :most;
+ORDER BY b.id LIMIT :limit;
 
 -- name: jobs_of_backfills
 -- The jobs to lock before these backfills.
@@ -62,11 +62,11 @@ FROM {batch i: id text} JOIN backfills b ON b.id = i.id JOIN jobs j ON j.id = b.
 SELECT {columns backfills b}, (SELECT COUNT(*) FROM runs r WHERE r.retry_of = b.id AND r.origin = {origin.backfill}),
   j.name, j.state
 FROM backfills b JOIN jobs j ON j.id = b.job_id
-WHERE b.tenant = :tenant AND b.id < :before ORDER BY b.id DESC LIMIT :most;
+WHERE b.tenant = :tenant AND b.id < :before ORDER BY b.id DESC LIMIT :limit;
 
 -- name: list_backfills_of_job
 -- A page of the backfills of a job, newest first.
 SELECT {columns backfills b}, (SELECT COUNT(*) FROM runs r WHERE r.retry_of = b.id AND r.origin = {origin.backfill}),
   j.name, j.state
 FROM backfills b JOIN jobs j ON j.id = b.job_id
-WHERE b.job_id = :job_id AND b.tenant = :tenant AND b.id < :before ORDER BY b.id DESC LIMIT :most;
+WHERE b.job_id = :job_id AND b.tenant = :tenant AND b.id < :before ORDER BY b.id DESC LIMIT :limit;

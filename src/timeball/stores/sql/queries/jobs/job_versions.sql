@@ -11,17 +11,17 @@ LEFT JOIN job_versions p ON p.job_id = b.job_id
   AND p.version = (SELECT MAX(x.version) FROM job_versions x WHERE x.job_id = b.job_id);
 
 -- name: version_to_trim
--- The first version of a job that is older than its newest :most versions.
-SELECT v.version, v.since_version FROM job_versions v WHERE v.job_id = :job_id ORDER BY v.version DESC LIMIT 1 OFFSET :most;
+-- The first version of a job that is older than its newest :limit versions.
+SELECT v.version, v.since_version FROM job_versions v WHERE v.job_id = :job_id ORDER BY v.version DESC LIMIT 1 OFFSET :limit;
 
 -- name: trim_version
 -- Delete a former spec of a job, unless a run executed it. If the job has many runs, the spec stays until they are
 -- deleted: to compare all of them would take too long. The job is locked.
 DELETE FROM job_versions WHERE job_id = :job_id AND version = :version
-  AND CASE WHEN (SELECT COUNT(*) FROM (SELECT 1 FROM runs r WHERE r.job_id = :job_id LIMIT :most) AS live) < :most
+  AND CASE WHEN (SELECT COUNT(*) FROM (SELECT 1 FROM runs r WHERE r.job_id = :job_id LIMIT :limit) AS live) < :limit
     THEN NOT EXISTS (SELECT 1 FROM runs r WHERE r.job_id = :job_id AND r.version BETWEEN :since AND :version)
     ELSE false END
-  AND CASE WHEN (SELECT COUNT(*) FROM (SELECT 1 FROM history h WHERE h.job_id = :job_id LIMIT :most) AS ended) < :most
+  AND CASE WHEN (SELECT COUNT(*) FROM (SELECT 1 FROM history h WHERE h.job_id = :job_id LIMIT :limit) AS ended) < :limit
     THEN NOT EXISTS (SELECT 1 FROM history h WHERE h.job_id = :job_id AND h.version BETWEEN :since AND :version)
     ELSE false END;
 
@@ -39,7 +39,7 @@ WHERE j.id = :job_id;
 SELECT v.version, {size v.spec}, v.spec LIKE '%"parametersAt":"%', COALESCE(v.since_version, p.version + 1, 1),
   COALESCE(v.made_at, p.replaced_at, j.created_at), COALESCE(v.made_by, p.replaced_by)
 FROM (
-  SELECT n.* FROM job_versions n WHERE n.job_id = :job_id ORDER BY n.version DESC LIMIT :most
+  SELECT n.* FROM job_versions n WHERE n.job_id = :job_id ORDER BY n.version DESC LIMIT :kept
 ) AS v JOIN jobs j ON j.id = v.job_id
 LEFT JOIN job_versions p ON p.job_id = v.job_id
   AND p.version = (SELECT MAX(x.version) FROM job_versions x WHERE x.job_id = v.job_id AND x.version < v.version)

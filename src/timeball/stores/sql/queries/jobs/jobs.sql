@@ -24,12 +24,12 @@ SELECT r.job_id, MIN(CASE WHEN r.origin <> {origin.backfill} AND (r.attempt = 0 
   THEN CASE WHEN r.origin = {origin.retry} THEN COALESCE(r.due_at, r.fire_time) ELSE r.fire_time END END)
 FROM {batch b: id text} JOIN runs r ON r.job_id = b.id WHERE r.origin <> {origin.task} GROUP BY r.job_id;
 
--- name: crowded_jobs
--- Those of these jobs that have at least :most live runs.
+-- name: jobs_with_many_runs
+-- Those of these jobs that have at least :limit live runs.
 SELECT b.id FROM {batch b: id text}
-WHERE (SELECT COUNT(*) FROM (SELECT 1 FROM runs r WHERE r.job_id = b.id LIMIT :most) AS live) = :most;
+WHERE (SELECT COUNT(*) FROM (SELECT 1 FROM runs r WHERE r.job_id = b.id LIMIT :limit) AS live) = :limit;
 
--- name: runs_that_matter
+-- name: runs_to_amend
 -- Lock and return the live runs of jobs with many of them that an amendment treats one by one: runs with a future fire,
 -- and runs blocked by the overlap rule. Of the others it returns one that is due and one that is not exclusive.
 SELECT {columns runs r} FROM {batch b: id text} JOIN runs r ON r.job_id = b.id

@@ -11,11 +11,11 @@ ON CONFLICT (minute) DO UPDATE SET jobs = slot_loads.jobs + 1;
 SELECT minute, jobs FROM slot_loads WHERE minute >= 0;
 
 -- name: other_fires
--- The number of next fires of jobs without a slot in a range of time, by minute of the day. Counts at most :most fires.
+-- The number of next fires of jobs without a slot in a range of time, by minute of the day. Counts at most :limit fires.
 SELECT f.minute, COUNT(*) FROM (
   SELECT (j.plan_at + :horizon) / 60000000 % 1440 AS minute FROM jobs j
   WHERE j.state = {job.active} AND j.plan_at IS NOT NULL AND j.plan_at >= :since AND j.plan_at < :until AND j.slot IS NULL
-  ORDER BY j.plan_at LIMIT :most
+  ORDER BY j.plan_at LIMIT :limit
 ) AS f GROUP BY f.minute;
 
 -- name: add_slots

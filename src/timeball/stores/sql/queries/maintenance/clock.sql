@@ -92,7 +92,7 @@ SELECT h.job_id, h.fire_time FROM history h WHERE h.fire_time > {now} AND h.orig
 
 -- name: jobs_after
 -- A page of jobs that are not cancelled.
-SELECT {columns jobs j} FROM jobs j WHERE j.id > :after AND j.state <> {job.cancelled} ORDER BY j.id LIMIT :most;
+SELECT {columns jobs j} FROM jobs j WHERE j.id > :after AND j.state <> {job.cancelled} ORDER BY j.id LIMIT :limit;
 
 -- name: set_back_jobs
 -- Limit the creation and change times of jobs to the corrected time.

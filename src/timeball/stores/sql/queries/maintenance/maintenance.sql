@@ -32,7 +32,7 @@ DELETE FROM logs WHERE run_id >= :since AND run_id < :until AND (run_id, attempt
     AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.holder = l.run_id)
     AND NOT EXISTS (SELECT 1 FROM workflow_tasks t JOIN workflow_runs w ON w.id = t.flow_id
       WHERE t.run_id = l.run_id AND w.state <> {flow.ended})
-  ORDER BY l.run_id, l.attempt, l.seq LIMIT :most
+  ORDER BY l.run_id, l.attempt, l.seq LIMIT :limit
 );
 
 -- name: prune_attempts
@@ -45,7 +45,7 @@ DELETE FROM attempts WHERE run_id >= :since AND run_id < :until AND (run_id, att
     AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.holder = a.run_id)
     AND NOT EXISTS (SELECT 1 FROM workflow_tasks t JOIN workflow_runs w ON w.id = t.flow_id
       WHERE t.run_id = a.run_id AND w.state <> {flow.ended})
-  ORDER BY a.run_id, a.attempt LIMIT :most
+  ORDER BY a.run_id, a.attempt LIMIT :limit
 );
 
 -- name: runs_to_prune
@@ -55,7 +55,7 @@ WHERE h.id >= :since AND h.id < :until AND h.finished_at < :before
   AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.holder = h.id)
   AND NOT EXISTS (SELECT 1 FROM workflow_tasks t JOIN workflow_runs w ON w.id = t.flow_id
     WHERE t.run_id = h.id AND w.state <> {flow.ended})
-ORDER BY h.id LIMIT :most;
+ORDER BY h.id LIMIT :limit;
 
 -- name: prune_runs
 -- Delete finished runs, and return what the daily sums need. The day is the one of the first fire. A ledger row to which
@@ -105,7 +105,7 @@ ON CONFLICT (job_id, day, verdict) DO UPDATE SET fires = daily_sums.fires + excl
 -- Some idempotency keys that were first used before an instant and whose jobs were deleted.
 SELECT i.tenant, i.key FROM idempotency i
 WHERE i.created_at < :before AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.id = i.job_id)
-ORDER BY i.created_at LIMIT :most;
+ORDER BY i.created_at LIMIT :limit;
 
 -- name: drop_keys
 -- Delete idempotency keys.
@@ -118,7 +118,7 @@ SELECT v.job_id, v.version FROM job_versions v WHERE v.replaced_at < :before
   AND EXISTS (SELECT 1 FROM job_versions n WHERE n.job_id = v.job_id AND n.version > v.version)
   AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.job_id = v.job_id AND r.id < :until)
   AND NOT EXISTS (SELECT 1 FROM history h WHERE {unindexed h.job_id} = v.job_id AND h.id < :until)
-ORDER BY v.replaced_at LIMIT :most;
+ORDER BY v.replaced_at LIMIT :limit;
 
 -- name: prune_versions
 -- Delete former specs of jobs.

@@ -6,13 +6,13 @@ SELECT b.place, {shown_as_lane} FROM {batch b: place bigint, since bigint, until
   SELECT {of_firsts} FROM history r
   WHERE r.tenant = :tenant AND r.fire_time >= b.since AND r.fire_time < b.until
     AND {days r.id >= :made_from AND r.id < :made_until}
-  ORDER BY r.fire_time DESC, r.id DESC LIMIT :most
+  ORDER BY r.fire_time DESC, r.id DESC LIMIT :limit
 ) {firsts_end};
 
 -- name: live_of_tenant
--- Live runs of a tenant in a state: the jobs of the first :most of them, and their first and last fire.
+-- Live runs of a tenant in a state: the jobs of the first :limit of them, and their first and last fire.
 SELECT r.job_id, MIN(r.fire_time), MAX(r.fire_time) FROM (
-  SELECT r.job_id, r.fire_time FROM runs r WHERE r.tenant = :tenant AND {found_by} LIMIT :most
+  SELECT r.job_id, r.fire_time FROM runs r WHERE r.tenant = :tenant AND {found_by} LIMIT :limit
 ) AS r GROUP BY r.job_id;
 
 -- name: firing_next
@@ -21,12 +21,12 @@ SELECT j.id FROM (
   SELECT j.id, j.name, j.next_fire_at FROM jobs j
   WHERE j.tenant = :tenant AND j.state = {job.active} AND j.next_fire_at IS NOT NULL
   ORDER BY j.next_fire_at, j.id LIMIT :looked_at
-) AS j WHERE {where} ORDER BY j.next_fire_at, j.id LIMIT :most;
+) AS j WHERE {where} ORDER BY j.next_fire_at, j.id LIMIT :limit;
 
 -- name: newest_with_tag
 -- The newest jobs of a tenant with a tag.
 SELECT j.id FROM job_tags t CROSS JOIN jobs j
-WHERE t.tag = :tag AND j.id = t.job_id AND j.tenant = :tenant ORDER BY t.job_id DESC LIMIT :most;
+WHERE t.tag = :tag AND j.id = t.job_id AND j.tenant = :tenant ORDER BY t.job_id DESC LIMIT :limit;
 
 -- name: lane_jobs
 -- Jobs of a tenant among given ids.
@@ -50,7 +50,7 @@ SELECT {shown_as_lane} FROM {batch b: id text} {firsts history r} (
   SELECT {of_firsts} FROM history r
   WHERE r.job_id = b.id AND r.fire_time >= :since AND r.fire_time < :until
     AND {days r.id >= :made_from AND r.id < :made_until}
-  ORDER BY r.fire_time DESC, r.id DESC LIMIT :most
+  ORDER BY r.fire_time DESC, r.id DESC LIMIT :limit
 ) {firsts_end};
 
 -- name: short_spans_of_lanes
@@ -59,7 +59,7 @@ SELECT {shown_as_lane} FROM {batch b: id text} {firsts history r} (
   SELECT {of_firsts} FROM history r
   WHERE r.job_id = b.id AND r.fires > 1 AND r.fire_until >= :since AND {length} AND r.fire_time < :since
     AND r.fire_time >= :begins AND {days r.id >= :made_from AND r.id < :made_until}
-  ORDER BY r.fire_time DESC, r.id DESC LIMIT :most
+  ORDER BY r.fire_time DESC, r.id DESC LIMIT :limit
 ) {firsts_end};
 
 -- name: last_spans
@@ -76,14 +76,14 @@ WHERE r.fires > 1 AND r.fire_until >= :since AND r.fire_time < :begins;
 SELECT r.id, r.job_id, r.fire_time, r.origin, r.state, r.attempt, COALESCE(r.due_at, r.fire_time), r.eligible_at, r.started_at
 FROM {batch b: id text} {firsts runs r} (
   SELECT {of_firsts} FROM runs r WHERE r.job_id = b.id AND r.fire_time < :until
-  ORDER BY r.fire_time DESC, r.id DESC LIMIT :most
+  ORDER BY r.fire_time DESC, r.id DESC LIMIT :limit
 ) {firsts_end};
 
 -- name: counted_of_lanes
--- The number of finished runs of jobs in ranges, at most :most of each.
+-- The number of finished runs of jobs in ranges, at most :limit of each.
 SELECT b.id, b.place, (SELECT COUNT(*) FROM (
   SELECT 1 FROM history r WHERE r.job_id = b.id AND r.fire_time >= b.since AND r.fire_time < b.until
-    AND {days r.id >= :made_from AND r.id < :made_until} LIMIT :most
+    AND {days r.id >= :made_from AND r.id < :made_until} LIMIT :limit
 ) AS counted) FROM {batch b: id text, place bigint, since bigint, until bigint};
 
 -- name: fires_of_lanes
@@ -93,10 +93,10 @@ SELECT b.id, (r.fire_time - :since) * :parts / :length, COUNT(*) FROM {batch b: 
 {fires_end} GROUP BY b.id, (r.fire_time - :since) * :parts / :length;
 
 -- name: exceptions_of_lanes
--- The runs of jobs in a range that an index lists as exceptions, the newest :most of each job, by part of the range,
+-- The runs of jobs in a range that an index lists as exceptions, the newest :limit of each job, by part of the range,
 -- status and verdict: their fires and their number.
 SELECT b.id, (r.fire_time - :since) * :parts / :length, r.status, r.verdict, SUM(r.fires), COUNT(*)
 FROM {batch b: id text} {firsts history r} (
   SELECT {of_firsts} FROM history r WHERE r.job_id = b.id AND r.fire_time >= :since AND r.fire_time < :until AND {listed}
-    AND {days r.id >= :made_from AND r.id < :made_until} ORDER BY r.fire_time DESC, r.id DESC LIMIT :most
+    AND {days r.id >= :made_from AND r.id < :made_until} ORDER BY r.fire_time DESC, r.id DESC LIMIT :limit
 ) {firsts_end} GROUP BY b.id, (r.fire_time - :since) * :parts / :length, r.status, r.verdict;

@@ -45,7 +45,7 @@ WHERE s.tenant = :tenant AND s.width = :width AND s.at >= :since AND s.at < :unt
 -- Delete some stretches of time before an instant.
 DELETE FROM run_stats WHERE (tenant, width, at) IN (
   SELECT s.tenant, s.width, s.at FROM run_stats s WHERE s.width = :width AND s.at < :before
-  ORDER BY s.at LIMIT :most
+  ORDER BY s.at LIMIT :limit
 ) RETURNING at;
 
 -- name: forget_writers

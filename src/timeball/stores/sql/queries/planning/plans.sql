@@ -3,7 +3,7 @@
 -- name: due_jobs
 -- Jobs that the planner must plan, longest overdue first. There is no lower bound, so no fire is ever skipped.
 SELECT {columns jobs j} FROM jobs j
-WHERE j.state = {job.active} AND j.plan_at IS NOT NULL AND j.plan_at <= {now} ORDER BY j.plan_at LIMIT :most;
+WHERE j.state = {job.active} AND j.plan_at IS NOT NULL AND j.plan_at <= {now} ORDER BY j.plan_at LIMIT :limit;
 
 -- name: next_plan_at
 -- The earliest time at which a job must be planned.
@@ -19,7 +19,7 @@ WHERE h.origin IN ({origin.schedule}, {origin.catch_up});
 -- Paused jobs whose pause has ended, ordered by its end, after a given position in that order.
 SELECT {columns jobs j} FROM jobs j
 WHERE j.state = {job.paused} AND j.paused_until IS NOT NULL AND j.paused_until <= {now} AND (j.paused_until, j.id) > (:ended, :id)
-ORDER BY j.paused_until, j.id LIMIT :most;
+ORDER BY j.paused_until, j.id LIMIT :limit;
 
 -- name: next_resume_at
 -- When the earliest pause ends.
@@ -70,7 +70,7 @@ WHERE jobs.id = f.job_id AND jobs.state = {job.active} AND jobs.version = f.vers
 DELETE FROM planning_failures WHERE job_id IN (
   SELECT f.job_id FROM planning_failures f LEFT JOIN jobs j ON j.id = f.job_id
   WHERE j.id IS NULL OR j.state <> {job.active} OR j.version <> f.version OR j.plan_at IS NULL OR j.plan_at <> f.plan_at
-  LIMIT :most
+  LIMIT :limit
 );
 
 -- name: make_serial
@@ -89,7 +89,7 @@ RETURNING runs.job_id, runs.fire_time;
 UPDATE jobs SET plan_at = b.plan_at FROM {batch b: id text, plan_at bigint}
 WHERE jobs.id = b.id AND (jobs.plan_at IS NULL OR jobs.plan_at > b.plan_at);
 
--- name: crowd
+-- name: live_runs_of_jobs
 -- The live runs of jobs in the order of their fires, and whether each belongs to an older version of its job. Runs of
 -- backfills are left out: the overlap rule does not apply to them.
 SELECT r.job_id, r.id, r.holds & {hold.overlap}, r.fire_time, r.created_at, CASE WHEN r.version < j.version THEN 1 ELSE 0 END,

@@ -5,7 +5,7 @@
 SELECT r.id, r.session, r.attempt, r.token, r.priority, r.profile, r.attempt_started_at, r.preemptible,
   CASE WHEN r.cancel_requested_at IS NULL THEN 0 ELSE 1 END,
   EXISTS (SELECT 1 FROM preemptions p WHERE p.run_id = r.id AND p.token = r.token AND p.ended_at IS NULL)
-FROM runs r WHERE r.preemptible IS NOT NULL AND r.state = {state.running} ORDER BY r.id LIMIT :most;
+FROM runs r WHERE r.preemptible IS NOT NULL AND r.state = {state.running} ORDER BY r.id LIMIT :limit;
 
 -- name: any_preemption_open
 -- Whether a preemption is open.
@@ -48,7 +48,7 @@ SELECT :id, CAST(:number AS bigint), :by_run, CAST(:attempt AS bigint), CAST(:to
 FROM runs w WHERE w.id = :by_run AND w.state = {state.ready}
 ON CONFLICT DO NOTHING RETURNING number;
 
--- name: lend
+-- name: count_preemption
 -- Count a preemption of an attempt, and reduce what it holds of its worker. Its row is locked.
 UPDATE runs SET preemptible = preemptible - 1, needs = :needs WHERE id = :id;
 

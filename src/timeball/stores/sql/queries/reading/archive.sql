@@ -3,7 +3,7 @@
 -- name: sizes_to_archive
 -- The next finished runs of a range, with the sizes of their results.
 SELECT h.id, COALESCE(LENGTH(h.result), 0) FROM history h
-WHERE h.id >= :first AND h.id < :until AND h.finished_at >= :since ORDER BY h.id LIMIT :most;
+WHERE h.id >= :first AND h.id < :until AND h.finished_at >= :since ORDER BY h.id LIMIT :limit;
 
 -- name: runs_to_archive
 -- Finished runs of a range, with the user, task and name of their jobs, by which the archive is searched.
@@ -23,4 +23,4 @@ WHERE t.tag <> '' ORDER BY t.job_id, t.tag;
 -- The next rows of output of the finished runs of a range.
 SELECT l.run_id, l.attempt, l.seq, l.stream, l.at, l.text FROM logs l JOIN history h ON h.id = l.run_id
 WHERE (l.run_id, l.attempt, l.seq) > (:run_id, :attempt, :seq) AND l.run_id < :until AND h.finished_at >= :since
-ORDER BY l.run_id, l.attempt, l.seq LIMIT :most;
+ORDER BY l.run_id, l.attempt, l.seq LIMIT :limit;

@@ -1,6 +1,6 @@
 -- Dead letters, grouped by their errors.
 
--- name: letter_groups
+-- name: dead_letter_groups
 -- The newest dead letters grouped by error fingerprint, largest groups first, each with its newest dead letter. They
 -- are counted by job first: PostgreSQL would sort the dead letters once more to count distinct jobs.
 SELECT g.fingerprint, g.letters, g.jobs, g.first_at, g.last_at, g.newest, h.failure, g.counted FROM (
@@ -14,4 +14,4 @@ SELECT g.fingerprint, g.letters, g.jobs, g.first_at, g.last_at, g.newest, h.fail
       WHERE {where} ORDER BY r.fire_time DESC, r.id DESC LIMIT :counted
     ) AS l GROUP BY l.fingerprint, l.job_id
   ) AS o GROUP BY o.fingerprint
-) AS g {each history h: g.newest} ORDER BY g.letters DESC, g.newest DESC LIMIT :most;
+) AS g {each history h: g.newest} ORDER BY g.letters DESC, g.newest DESC LIMIT :limit;

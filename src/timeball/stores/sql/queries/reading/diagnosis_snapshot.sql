@@ -3,7 +3,7 @@
 -- name: live_of_job
 -- The first live runs of a job, in the order of their fires.
 SELECT {columns runs r}, j.name FROM runs r LEFT JOIN jobs j ON j.id = r.job_id
-WHERE r.job_id = :job_id AND r.origin <> {origin.task} ORDER BY r.fire_time, r.id LIMIT :most;
+WHERE r.job_id = :job_id AND r.origin <> {origin.task} ORDER BY r.fire_time, r.id LIMIT :limit;
 
 -- name: newest_of_job
 -- The newest row of a job in the history: a finished run or a span of fires.
@@ -18,24 +18,24 @@ SELECT {columns history r}, j.name FROM (
   ORDER BY fire_time DESC, id DESC LIMIT :looked_at
 ) AS r LEFT JOIN jobs j ON j.id = r.job_id
 WHERE r.origin IN ({origin.schedule}, {origin.catch_up}) AND r.verdict <> {verdict.on_time}
-ORDER BY r.fire_time DESC, r.id DESC LIMIT :most;
+ORDER BY r.fire_time DESC, r.id DESC LIMIT :limit;
 
 -- name: turn_holder
 -- The run that holds an ordering key.
 SELECT holder FROM turns WHERE tenant = :tenant AND ordering_key = :ordering_key;
 
 -- name: before_in_turn
--- The number of live runs before a run under its ordering key, at most :most.
+-- The number of live runs before a run under its ordering key, at most :limit.
 SELECT COUNT(*) FROM (
   SELECT 1 FROM runs r WHERE r.tenant = :tenant AND r.ordering_key = :ordering_key
-    AND (r.fire_time, r.id) < (:fire_time, :id) LIMIT :most
+    AND (r.fire_time, r.id) < (:fire_time, :id) LIMIT :limit
 ) AS counted;
 
 -- name: before_at_gate
--- The number of runs before a run at its gate, at most :most.
+-- The number of runs before a run at its gate, at most :limit.
 SELECT COUNT(*) FROM (
   SELECT 1 FROM runs r WHERE r.tenant = :tenant AND r.gate = :gate AND (r.gate_rank, r.id) < (:gate_rank, :id)
-  LIMIT :most
+  LIMIT :limit
 ) AS counted;
 
 -- name: gates
@@ -45,26 +45,26 @@ JOIN gates g ON g.tenant = b.tenant AND g.gate = b.gate;
 
 -- name: permit_holders
 -- Runs that hold a concurrency permit, oldest first.
-SELECT r.id FROM runs r WHERE r.tenant = :tenant AND r.permit = :permit ORDER BY r.id LIMIT :most;
+SELECT r.id FROM runs r WHERE r.tenant = :tenant AND r.permit = :permit ORDER BY r.id LIMIT :limit;
 
 -- name: kinds_of_runs
 -- The placement profiles of runs.
-SELECT profile FROM profiles ORDER BY profile LIMIT :most;
+SELECT profile FROM profiles ORDER BY profile LIMIT :limit;
 
--- name: ahead_for_anybody
+-- name: ahead_for_all_kinds
 -- The number of claimable runs of each priority that go before a run. `before` is the instant that stands for the rank
 -- of the run within that priority.
 SELECT b.priority, (SELECT COUNT(*) FROM (
   SELECT 1 FROM runs r WHERE r.state = {state.ready} AND r.profile IS NULL AND r.priority = b.priority
     AND r.eligible_at <= {least}(b.before, {now}) AND (r.eligible_at, r.fire_time, r.id) < (b.before, :fire_time, :id)
-  ORDER BY r.eligible_at LIMIT :most
+  ORDER BY r.eligible_at LIMIT :limit
 ) AS counted) FROM {batch b: priority bigint, before bigint};
 
--- name: ahead_for_some
+-- name: ahead_for_some_kinds
 -- The number of claimable runs of each placement profile that go before a run. `before` is the instant that stands for
 -- the rank of the run within that profile.
 SELECT b.profile, (SELECT COUNT(*) FROM (
   SELECT 1 FROM runs r WHERE r.state = {state.ready} AND r.profile = b.profile
     AND r.eligible_at <= {least}(b.before, {now}) AND (r.eligible_at, r.fire_time, r.id) < (b.before, :fire_time, :id)
-  ORDER BY r.eligible_at LIMIT :most
+  ORDER BY r.eligible_at LIMIT :limit
 ) AS counted) FROM {batch b: profile text, before bigint};

@@ -13,7 +13,7 @@ LEFT JOIN jobs j ON j.id = h.job_id;
 -- name: live_of_job_where
 -- Live runs of a job that match a filter.
 SELECT {columns runs r}, j.name FROM runs r LEFT JOIN jobs j ON j.id = r.job_id
-WHERE {where} ORDER BY {order} LIMIT :most;
+WHERE {where} ORDER BY {order} LIMIT :limit;
 
 -- name: last_started
 -- The run of a job that started last, among its 100 newest: the orders by fire and by start differ only locally.
@@ -36,7 +36,7 @@ WHERE {within a.run_id: b};
 -- name: logs
 -- The output of a run, in order.
 SELECT attempt, seq, stream, at, text FROM logs
-WHERE run_id = :run_id AND (attempt, seq) > (:attempt, :seq) ORDER BY attempt, seq LIMIT :most;
+WHERE run_id = :run_id AND (attempt, seq) > (:attempt, :seq) ORDER BY attempt, seq LIMIT :limit;
 
 -- name: run_marks
 -- The states of live runs, and the position of their newest output.
@@ -49,7 +49,7 @@ FROM {batch b: id text} JOIN runs r ON r.id = b.id;
 -- name: logs_of_attempt
 -- The output of one attempt, in order.
 SELECT attempt, seq, stream, at, text FROM logs
-WHERE run_id = :run_id AND attempt = :only AND (attempt, seq) > (:attempt, :seq) ORDER BY seq LIMIT :most;
+WHERE run_id = :run_id AND attempt = :only AND (attempt, seq) > (:attempt, :seq) ORDER BY seq LIMIT :limit;
 
 -- name: count_live
 -- The number of live runs that match a filter.

@@ -18,7 +18,7 @@ SELECT c.spec, c.version, c.updated_at FROM calendars c WHERE c.tenant = :tenant
 -- name: list_calendars
 -- A page of calendars, by name.
 SELECT tenant, name, spec, version, updated_at FROM calendars
-WHERE tenant = :tenant AND name > :after ORDER BY name LIMIT :most;
+WHERE tenant = :tenant AND name > :after ORDER BY name LIMIT :limit;
 
 -- name: put_calendar
 -- Insert or replace a calendar. Its version grows.
@@ -37,7 +37,7 @@ SELECT j.id, j.name FROM job_calendars c JOIN jobs j ON j.id = c.job_id
 WHERE c.tenant = :tenant AND c.calendar = :name
   AND j.state <> {job.cancelled} AND (j.next_fire_at IS NOT NULL OR j.plan_at IS NOT NULL OR j.state = {job.paused}
     OR EXISTS (SELECT 1 FROM follows f WHERE f.follower = j.id))
-ORDER BY j.id LIMIT :most;
+ORDER BY j.id LIMIT :limit;
 
 -- name: planned_under
 -- Jobs that refer to a calendar and have a run for a future fire.
@@ -51,7 +51,7 @@ SELECT MAX(r.fire_time) FROM job_calendars c JOIN runs r ON r.job_id = c.job_id
 WHERE c.tenant = :tenant AND c.calendar = :name AND r.fire_time > {now} AND r.state = {state.running}
   AND COALESCE(r.due_at, r.fire_time) > {now} AND r.origin IN ({origin.schedule}, {origin.catch_up});
 
--- name: owed_under
+-- name: deferred_under
 -- Jobs that refer to a calendar and have a deferred fire, which runs when the calendar opens.
 SELECT j.id FROM jobs j WHERE j.tenant = :tenant AND j.owed IS NOT NULL AND j.state = {job.active}
   AND EXISTS (SELECT 1 FROM job_calendars c WHERE c.job_id = j.id AND c.calendar = :name);

@@ -15,7 +15,7 @@ SELECT id, tenant, spec, version, updated_at FROM tasks WHERE tenant = :tenant A
 
 -- name: list_tasks
 -- The ids of a page of registered tasks, in order, with the sizes of their specs.
-SELECT id, {size spec} FROM tasks WHERE tenant = :tenant AND id > :after ORDER BY id LIMIT :most;
+SELECT id, {size spec} FROM tasks WHERE tenant = :tenant AND id > :after ORDER BY id LIMIT :limit;
 
 -- name: tasks_by_id
 -- Registered tasks by id.

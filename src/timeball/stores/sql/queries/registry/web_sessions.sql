@@ -10,7 +10,7 @@ RETURNING expires_at;
 -- name: drop_expired_tokens
 -- Delete some tokens that have expired.
 DELETE FROM sign_in_tokens WHERE digest IN (
-  SELECT t.digest FROM sign_in_tokens t WHERE t.expires_at <= {now} ORDER BY t.expires_at LIMIT :most
+  SELECT t.digest FROM sign_in_tokens t WHERE t.expires_at <= {now} ORDER BY t.expires_at LIMIT :limit
 );
 
 -- name: sign_in_token
@@ -31,7 +31,7 @@ ON CONFLICT DO NOTHING;
 -- name: drop_unused_sessions
 -- Delete some sessions that ended because they were not used.
 DELETE FROM web_sessions WHERE id IN (
-  SELECT s.id FROM web_sessions s WHERE s.last_used_at <= {now} - :idle ORDER BY s.last_used_at LIMIT :most
+  SELECT s.id FROM web_sessions s WHERE s.last_used_at <= {now} - :idle ORDER BY s.last_used_at LIMIT :limit
 );
 
 -- name: drop_surplus_sessions
@@ -61,7 +61,7 @@ SELECT s.id, s.digest, s.created_at, s.last_used_at,
 FROM web_sessions s JOIN keys k ON k.id = s.key_id
 WHERE s.tenant = :tenant AND s.id < :before AND k.revoked_at IS NULL AND (:key_id = '' OR s.key_id = :key_id)
   AND s.last_used_at > {now} - :idle AND s.created_at > {now} - :lifetime
-ORDER BY s.id DESC LIMIT :most;
+ORDER BY s.id DESC LIMIT :limit;
 
 -- name: revoke_session
 -- Delete a session of a tenant.

@@ -1,6 +1,6 @@
 -- Jobs that follow other jobs (table `follows`) and the upstream events stored for them (table `echoes`).
 
--- name: echo_ends
+-- name: insert_upstream_events
 -- Store one upstream event for each job that follows the job of a run that ended, if its rule covers that status.
 INSERT INTO echoes (follower, cause, job_id, status, ended_at)
 SELECT f.follower, b.run_id, b.job_id, b.status, {now}
@@ -8,11 +8,11 @@ FROM {batch b: run_id text, job_id text, status text} JOIN follows f ON f.job_id
 WHERE CASE WHEN b.status = {status.succeeded} THEN f.on_success ELSE f.on_failure END = 1
 RETURNING cause;
 
--- name: unheard_followers
+-- name: followers_with_new_events
 -- A page of jobs that have upstream events without a fire time, in the order of their ids, after a given id.
-SELECT DISTINCT follower FROM echoes WHERE fire_time IS NULL AND follower > :after ORDER BY follower LIMIT :most;
+SELECT DISTINCT follower FROM echoes WHERE fire_time IS NULL AND follower > :after ORDER BY follower LIMIT :limit;
 
--- name: unheard_echoes
+-- name: new_upstream_events
 -- The upstream events of jobs that have no fire time yet, in the order in which the runs ended. The jobs are locked.
 SELECT {columns echoes e} FROM {batch b: id text} JOIN echoes e ON e.follower = b.id
 WHERE e.fire_time IS NULL ORDER BY e.ended_at, e.cause;
@@ -21,12 +21,12 @@ WHERE e.fire_time IS NULL ORDER BY e.ended_at, e.cause;
 -- The follow rules of jobs.
 SELECT {columns follows f} FROM {batch b: id text} JOIN follows f ON f.follower = b.id;
 
--- name: hear_echoes
+-- name: set_fire_times
 -- Set the fire times of upstream events.
 UPDATE echoes SET fire_time = b.at FROM {batch b: follower text, cause text, at bigint}
 WHERE echoes.follower = b.follower AND echoes.cause = b.cause;
 
--- name: drop_echoes
+-- name: drop_upstream_events
 -- Delete upstream events that cause no fire.
 DELETE FROM echoes WHERE (follower, cause) IN (SELECT follower, cause FROM {batch b: follower text, cause text});
 
@@ -35,19 +35,19 @@ DELETE FROM echoes WHERE (follower, cause) IN (SELECT follower, cause FROM {batc
 UPDATE follows SET last_at = b.at FROM {batch b: follower text, at bigint}
 WHERE follows.follower = b.follower AND follows.last_at < b.at;
 
--- name: hear_jobs
+-- name: move_followers
 -- Set the next fire of jobs that received an upstream event. Their rows are locked.
 UPDATE jobs SET next_fire_at = b.next_fire_at, plan_at = b.plan_at
 FROM {batch b: id text, next_fire_at bigint, plan_at bigint} WHERE jobs.id = b.id;
 
--- name: waiting_echoes
--- The first fire times of jobs that wait for the planner, in order, at most :most for each job.
+-- name: waiting_upstream_events
+-- The first fire times of jobs that wait for the planner, in order, at most :limit for each job.
 SELECT w.follower, w.fire_time FROM (
   SELECT e.follower, e.fire_time, row_number() OVER (PARTITION BY e.follower ORDER BY e.fire_time) AS place
   FROM {batch b: id text} JOIN echoes e ON e.follower = b.id WHERE e.fire_time IS NOT NULL
-) AS w WHERE w.place <= :most ORDER BY w.follower, w.fire_time;
+) AS w WHERE w.place <= :limit ORDER BY w.follower, w.fire_time;
 
--- name: sum_of_echoes
+-- name: sum_of_upstream_events
 -- For each job: the number of fires that wait for the planner, the earliest and the latest.
 SELECT e.follower, COUNT(*), MIN(e.fire_time), MAX(e.fire_time)
 FROM {batch b: id text, after bigint} JOIN echoes e ON e.follower = b.id
@@ -58,14 +58,14 @@ WHERE e.fire_time IS NOT NULL AND e.fire_time > b.after GROUP BY e.follower;
 SELECT e.follower, e.fire_time, e.cause FROM {batch b: id text, until bigint} JOIN echoes e ON e.follower = b.id
 WHERE e.fire_time IS NOT NULL AND e.fire_time <= b.until;
 
--- name: use_echoes
+-- name: use_upstream_events
 -- Delete the upstream events up to a fire time, which are planned now, except the one of a deferred fire (`owed`).
 DELETE FROM echoes WHERE (follower, cause) IN (
   SELECT e.follower, e.cause FROM {batch b: id text, until bigint, owed bigint} JOIN echoes e ON e.follower = b.id
   WHERE e.fire_time IS NOT NULL AND e.fire_time <= b.until AND NOT (e.fire_time {same} b.owed)
 );
 
--- name: silence
+-- name: drop_all_upstream_events
 -- Delete all upstream events of jobs.
 DELETE FROM echoes WHERE follower {in b: text};
 
@@ -89,6 +89,6 @@ INSERT INTO meta (name, value) VALUES ('follows', 1) ON CONFLICT (name) DO UPDAT
 -- A job, the job it follows, the job that one follows, and so on, with their names.
 WITH RECURSIVE up (id, place) AS (
   SELECT j.id, 0 FROM jobs j WHERE j.id = :job_id
-  UNION ALL SELECT f.job_id, up.place + 1 FROM up JOIN follows f ON f.follower = up.id WHERE up.place < :most
+  UNION ALL SELECT f.job_id, up.place + 1 FROM up JOIN follows f ON f.follower = up.id WHERE up.place < :limit
 )
 SELECT up.id, j.name FROM up LEFT JOIN jobs j ON j.id = up.id ORDER BY up.place;

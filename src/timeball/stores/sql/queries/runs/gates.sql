@@ -1,8 +1,8 @@
 -- Gates: limits that runs share. Blocked runs wait there for a concurrency permit, a rate token, or a host.
 
--- name: ill_hosts
--- Hosts whose last call failed, at most :most.
-SELECT tenant, gate FROM gates WHERE failures > 0 LIMIT :most;
+-- name: failing_hosts
+-- Hosts whose last call failed, at most :limit.
+SELECT tenant, gate FROM gates WHERE failures > 0 LIMIT :limit;
 
 -- name: gates_that_exist
 -- Which of these gates exist.
@@ -28,7 +28,7 @@ RETURNING {columns gates gates};
 -- name: gates_to_open
 -- Lock and return gates whose check time (`look_at`) has come.
 SELECT {columns gates g} FROM gates g WHERE g.look_at IS NOT NULL AND g.look_at <= {now}
-ORDER BY g.look_at LIMIT :most {skip_locked};
+ORDER BY g.look_at LIMIT :limit {skip_locked};
 
 -- name: next_look_at
 -- The earliest check time of all gates.
@@ -61,9 +61,9 @@ RETURNING runs.id, runs.job_id, runs.tenant, runs.state, runs.attempt, runs.fire
 -- Lock and return the first runs in the queue of a gate.
 SELECT r.id FROM runs r
 WHERE r.tenant = :tenant AND r.gate = :gate AND r.gate IS NOT NULL AND r.state = {state.blocked} AND (r.holds & {hold.gate}) = {hold.gate}
-ORDER BY r.gate_rank, r.id LIMIT :most {skip_locked};
+ORDER BY r.gate_rank, r.id LIMIT :limit {skip_locked};
 
--- name: crowd_at_gate
+-- name: queue_at_gate
 -- Whether a run waits at a gate, and how many runs passed it within :lately and are not claimed yet.
 SELECT
   EXISTS (SELECT 1 FROM runs r
@@ -92,13 +92,13 @@ DELETE FROM gates WHERE (tenant, gate) IN (
     AND g.failed_at < {now} - :lately AND COALESCE(g.open_until, 0) < {now} - :lately
     AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.tenant = g.tenant AND r.gate = g.gate)
     AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.tenant = g.tenant AND r.permit = g.gate)
-  LIMIT :most {skip_locked}
+  LIMIT :limit {skip_locked}
 );
 
 -- name: too_late
 -- Runs that did not start by their deadline.
 SELECT id FROM runs WHERE start_by IS NOT NULL AND state <> {state.running} AND attempt = 0 AND start_by < {now}
-ORDER BY start_by LIMIT :most;
+ORDER BY start_by LIMIT :limit;
 
 -- name: next_expiry
 -- The earliest start deadline of all runs.
@@ -115,5 +115,5 @@ ORDER BY b.profile ON CONFLICT (profile) DO UPDATE SET used_at = excluded.used_a
 DELETE FROM profiles WHERE profile IN (
   SELECT p.profile FROM profiles p
   WHERE p.used_at < {now} - :long AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.profile = p.profile)
-  LIMIT :most {skip_locked}
+  LIMIT :limit {skip_locked}
 );

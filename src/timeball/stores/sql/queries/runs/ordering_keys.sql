@@ -21,7 +21,7 @@ UPDATE runs SET holds = holds + {hold.turn}, state = {state.blocked}
 WHERE state <> {state.running} AND attempt = 0 AND (holds & {hold.turn}) = 0 AND id IN (SELECT id FROM {batch b: id text})
 RETURNING id;
 
--- name: step_aside
+-- name: swap_places
 -- Block runs, which wait for their ordering key already, also on another run of their job that comes before them.
 UPDATE runs SET holds = runs.holds + {hold.overlap} FROM {batch b: job_id text, ordering_key text, after bigint, id text}
 WHERE runs.job_id = b.job_id AND runs.ordering_key = b.ordering_key AND (runs.holds & {hold.overlap+turn}) = {hold.turn} AND runs.origin <> {origin.backfill}
@@ -43,7 +43,7 @@ SELECT f.tenant, f.ordering_key, f.id, r.fire_time, CASE WHEN (r.holds & {hold.o
   ) AS id FROM {batch b: tenant text, ordering_key text}
 ) AS f LEFT JOIN runs r ON r.id = f.id;
 
--- name: give_turn
+-- name: give_key
 -- Give these runs their ordering key: a run with no other hold becomes ready.
 UPDATE runs SET holds = holds - {hold.turn}, state = CASE WHEN holds = {hold.turn} THEN {state.ready} ELSE {state.blocked} END,
   eligible_at = {greatest}(COALESCE(due_at, fire_time), {now})
@@ -75,5 +75,5 @@ WHERE h.status IN ({gave_up}) AND h.retried_as IS NULL AND h.discarded_at IS NUL
 DELETE FROM turns WHERE (tenant, ordering_key) IN (
   SELECT t.tenant, t.ordering_key FROM turns t WHERE t.holder IS NULL AND NOT EXISTS (
     SELECT 1 FROM runs r WHERE r.tenant = t.tenant AND r.ordering_key = t.ordering_key
-  ) LIMIT :most {skip_locked}
+  ) LIMIT :limit {skip_locked}
 );

@@ -60,7 +60,7 @@ SELECT p.profile FROM profiles p WHERE EXISTS (
   SELECT 1 FROM runs x WHERE x.state = {state.ready} AND x.profile = p.profile AND x.eligible_at <= {now} + :ahead
 );
 
--- name: fittable
+-- name: fitting_runs
 -- Lock and return the first ready runs of given placement profiles.
 SELECT
   {candidate}
@@ -156,7 +156,7 @@ SELECT MIN(eligible_at) FROM (
   ORDER BY eligible_at LIMIT 1
   {end_of_level}
   UNION ALL SELECT (
-    SELECT r.eligible_at FROM runs r WHERE r.state = {state.ready} AND r.profile = p.profile AND r.eligible_at > :choosy_after
+    SELECT r.eligible_at FROM runs r WHERE r.state = {state.ready} AND r.profile = p.profile AND r.eligible_at > :constrained_after
       AND (r.start_by IS NULL OR r.start_by >= {now} OR r.attempt > 0)
     ORDER BY r.eligible_at LIMIT 1
   ) FROM profiles p
@@ -273,7 +273,7 @@ UNION ALL SELECT session, CAST(NULL AS bigint), 0 FROM workers
 WHERE draining_since IS NOT NULL AND lapsed = {lease.held} AND lease_until > {now}
 ORDER BY token;
 
--- name: hurry
+-- name: retry_now
 -- Make runs that wait for a retry eligible now.
 UPDATE runs SET eligible_at = {least}(eligible_at, {greatest}(COALESCE(due_at, fire_time), {now}))
 WHERE state = {state.ready} AND attempt > 0 AND id IN (

@@ -50,7 +50,7 @@ SELECT r.id, r.job_id, r.attempt, r.token, r.session, r.serial, r.tenant, r.orde
 FROM runs r WHERE r.state = {state.running} AND r.session <> {session.weaver} AND NOT EXISTS (
   SELECT 1 FROM workers w
   WHERE w.session = r.session AND (w.lapsed = {lease.held} OR (w.lapsed = {lease.revoked} AND w.lease_until > {now}))
-) LIMIT :most;
+) LIMIT :limit;
 
 -- name: held_for_long
 -- A page of attempts that were claimed longer than a lease ago, after a given session and run. Each row has the timeout
@@ -67,7 +67,7 @@ FROM (
   FROM runs r JOIN jobs j ON j.id = r.job_id
   WHERE r.state = {state.running} AND r.session <> {session.weaver} AND (r.session, r.id) > (:session, :id)
     AND r.claimed_at <= {now} - :lease
-  ORDER BY r.session, r.id LIMIT :most
+  ORDER BY r.session, r.id LIMIT :limit
 ) AS c;
 
 -- name: end_session
@@ -100,12 +100,12 @@ SELECT w.session, w.name, w.slots, w.labels, w.tasks, w.version, w.started_at, w
 FROM workers w WHERE w.lapsed = {lease.held} AND w.lease_until > {now} ORDER BY w.started_at DESC, w.session DESC;
 
 -- name: gone_workers
--- The last :most sessions without a valid lease, and whether the lease ran out: a worker that says goodbye ends its
+-- The last :limit sessions without a valid lease, and whether the lease ran out: a worker that says goodbye ends its
 -- lease before that.
 SELECT w.session, w.name, w.slots, w.labels, w.tasks, w.version, w.started_at, w.seen_at, w.lease_until,
   w.cpu, w.memory, w.dedicated, NULL, w.key_id, w.draining_since,
   CASE WHEN w.lease_until - w.seen_at >= :lease THEN 1 ELSE 0 END
-FROM workers w WHERE w.lease_until <= {now} ORDER BY w.lease_until DESC, w.session DESC LIMIT :most;
+FROM workers w WHERE w.lease_until <= {now} ORDER BY w.lease_until DESC, w.session DESC LIMIT :limit;
 
 -- name: shares_used
 -- The number of running attempts of each session, by placement profile.

@@ -4,20 +4,20 @@
 -- Workflow runs that are due and have not begun, longest waiting first.
 SELECT r.id, r.job_id FROM runs r
 WHERE r.state = {state.ready} AND r.profile = {profile.workflow} AND r.eligible_at <= {now}
-ORDER BY r.eligible_at, r.id LIMIT :most;
+ORDER BY r.eligible_at, r.id LIMIT :limit;
 
 -- name: flows_to_stop
 -- Workflow runs whose cancellation was requested and that may still create runs of tasks.
 SELECT r.id, r.job_id FROM runs r JOIN workflow_runs w ON w.id = r.id
 WHERE r.state = {state.running} AND r.session = {session.weaver} AND r.cancel_requested_at IS NOT NULL AND w.state = {flow.live}
-ORDER BY r.id LIMIT :most;
+ORDER BY r.id LIMIT :limit;
 
 -- name: flows_to_advance
 -- Workflow runs with a task that is ready to start, or has ended and whose dependents have not been updated.
 SELECT t.flow_id, w.job_id FROM workflow_tasks t JOIN workflow_runs w ON w.id = t.flow_id
 WHERE t.fresh = 1 AND t.flow_id > :after AND w.state <> {flow.ended}
   AND EXISTS (SELECT 1 FROM runs r WHERE r.id = t.flow_id AND r.state = {state.running})
-ORDER BY t.flow_id, t.place, t.idx LIMIT :most;
+ORDER BY t.flow_id, t.place, t.idx LIMIT :limit;
 
 -- name: next_flow_at
 -- When the next workflow run begins.
@@ -38,7 +38,7 @@ WHERE w.state <> {flow.ended} AND r.state = {state.running} ORDER BY w.id;
 -- name: fresh_tasks
 -- The tasks of workflow runs that are ready to start, or have ended and whose dependents have not been updated.
 SELECT {columns workflow_tasks t} FROM {batch b: id text} JOIN workflow_tasks t ON t.flow_id = b.id
-WHERE t.fresh = 1 ORDER BY t.flow_id, t.place, t.idx LIMIT :most;
+WHERE t.fresh = 1 ORDER BY t.flow_id, t.place, t.idx LIMIT :limit;
 
 -- name: tasks_at
 -- Tasks of workflow runs by position.
@@ -124,14 +124,14 @@ WHERE t.flow_id = :id AND t.idx < 0 ORDER BY t.place;
 SELECT n.place, n.definition FROM workflow_nodes n WHERE n.flow_id = :id ORDER BY n.place;
 
 -- name: instances_of_flow
--- The instances of the tasks of a workflow run, at most :most.
+-- The instances of the tasks of a workflow run, at most :limit.
 SELECT {columns workflow_tasks t} FROM workflow_tasks t
-WHERE t.flow_id = :id AND t.idx >= 0 ORDER BY t.place, t.idx LIMIT :most;
+WHERE t.flow_id = :id AND t.idx >= 0 ORDER BY t.place, t.idx LIMIT :limit;
 
 -- name: running_tasks
 -- Some tasks of a workflow run that have not ended.
 SELECT t.name, t.run_id FROM workflow_tasks t WHERE t.flow_id = :id AND t.state = {task.running} AND t.idx < 0
-ORDER BY t.place LIMIT :most;
+ORDER BY t.place LIMIT :limit;
 
 -- name: flows_of_tasks
 -- The workflow runs to which runs of tasks belong.
