@@ -42,7 +42,7 @@ class KnownKey(Struct, frozen=True, kw_only=True):
     name: str
     role: str
     source: str | None
-    """None if a user created or revoked the key."""
+    """Where the bootstrap key comes from: configured or generated. None if a user created the key, or revoked it."""
     current_since: Micros
     revoked: bool
 

@@ -16,7 +16,8 @@ end this much before its idle time is over.
 """
 SIGN_IN_TOKEN_LIFETIME: Final[Micros] = 10 * MINUTE
 MAX_SESSIONS_PER_KEY: Final = 100
-"""A further sign-in with the same key ends the session that was not used for the longest time."""
+"""Maximum number of web sessions of one API key. A further sign-in with the key ends the session that was not used for
+the longest time."""
 
 
 def session_ends_at(created_at: Micros, last_used_at: Micros) -> Micros:

@@ -48,7 +48,7 @@ def not_begun(starts: Micros, first: Micros, now: Micros) -> Reason:
 
 
 def next_fire(fire: Micros, alive: int, now: Micros) -> Reason:
-    """`alive` is the number of live runs of the job."""
+    """Return the reason of a job that waits for its next fire. `alive` is the number of live runs of the job."""
     others = f"; {alive:,} runs of the job are alive" if alive > 1 else ""
     return Reason(code=Code.NOT_DUE, text=f"Next fire: {when(fire, now)}{others}.", until=fire)
 
@@ -67,14 +67,16 @@ def follows_later(schedule: str, starts: Micros, now: Micros) -> Reason:
 
 
 def follows(schedule: str, job_id: str, *, is_paused: bool) -> Reason:
-    """`is_paused` is True if the followed job is paused."""
+    """Return the reason of a job that waits for the end of a run of another job. `is_paused` is True if that other job
+    is paused."""
     paused = "; the followed job is paused" if is_paused else ""
     unblocks = f"The end of such a run. To run this job now: timeball jobs run {job_id}."
     return Reason(code=Code.FOLLOWS, text=f"The job fires {schedule}{paused}.", unblocks=unblocks)
 
 
 def excluded(job: Job, closure: Closure | None, opens: Micros | None, now: Micros) -> Reason:
-    """`opens` is the next open fire of the job; None if none was found."""
+    """Return the reason of a job whose fire a calendar excludes. `closure` is the closed time that contains the fire;
+    None if the excluded fire was an earlier one. `opens` is the next open fire of the job; None if none was found."""
     because = "A calendar excluded the last fire" if closure is None else f"The fire is {closure.reason}"
     then = "; no open fire was found" if opens is None else f"; next fire: {when(opens, now)}"
     if job.deferred_fire is not None and opens is not None:

@@ -38,7 +38,8 @@ def silent(run: Run) -> Reason:
 
 
 def overdue(run: Run, should_end: Micros, until: Micros, now: Micros) -> Reason:
-    """`until` is the instant at which a server ends the attempt without a report."""
+    """Return the reason of a run whose worker has not reported the end, although timeout and grace have passed (at
+    `should_end`). `until` is the instant at which a server ends the attempt without a report."""
     return Reason(
         code=Code.SILENT,
         text=f"Timeout and grace ended {when(should_end, now)}; worker {run.worker} has not reported the end.",
@@ -101,7 +102,8 @@ def _attempt(facts: DiagnosisSnapshot) -> str:
 
 
 def retry_later(facts: DiagnosisSnapshot, due: Micros, longest: Micros) -> Reason:
-    """`longest` is the maximum delay that the retry policy allows."""
+    """Return the reason of a run that waits for its retry at `due`. `longest` is the maximum delay that the retry
+    policy allows."""
     run = facts.run
     limit = facts.spec.retry.max_retries + 1
     failed = "" if run.failure is None else f": {run.failure.message}"
@@ -190,7 +192,8 @@ def turn_blocked(key: str | None, holder: Run) -> Reason:
 
 
 def turn_of(key: str | None, holder: Run, between: int, now: Micros) -> Reason:
-    """`between` is the number of runs after the holder and before this run."""
+    """Return the reason of a run that waits for its ordering key. `holder` is the run that holds the key; `between` is
+    the number of runs that get the key after the holder and before this run."""
     others = _before(between, "; {} before this one")
     return Reason(
         code=Code.TURN,
@@ -238,7 +241,7 @@ def rate_spent(facts: DiagnosisSnapshot, key: str, token_at: Micros) -> Reason:
 
 
 def let_through(code: Code, name: str, before: int) -> Reason:
-    """Return the reason of a run at a gate that is open again."""
+    """Return the reason of a run that waits at a gate which is open again: the gate opener lets the run pass soon."""
     others = _before(before, "; {} before this one")
     return Reason(code=code, text=f"The gate {name} has room again: this run is about to become ready{others}.")
 
@@ -257,8 +260,9 @@ def reserved(worker: str) -> Reason:
 
 
 def busy(facts: DiagnosisSnapshot, workers: int, slots: int, kept: int) -> Reason:
-    """`workers` is the number of workers that could execute the run, `slots` the number of their slots, and `kept` the
-    number of these workers that are reserved for other runs."""
+    """Return the reason of a run that waits because all workers that could execute it are busy. `workers` is the number
+    of these workers, `slots` the number of their slots, and `kept` the number of them that are reserved for other runs.
+    """
     return Reason(
         code=Code.BUSY,
         text=f"{_everybody(facts, workers, slots)} busy{f'; {kept} reserved for other runs' if kept else ''}.",
@@ -281,7 +285,8 @@ def claimable(run: Run, worker: str) -> Reason:
 
 
 def behind(facts: DiagnosisSnapshot, settled: Micros) -> Reason:
-    """`settled` is the instant after which a run that becomes claimable does not overtake this run."""
+    """Return the reason of a run that waits behind runs with a better rank. `settled` is the instant after which a run
+    that becomes claimable does not overtake this run."""
     ahead = facts.ahead
     parts = [f"{ahead.higher:,} of a higher priority"] if ahead.higher else []
     parts += [f"{ahead.earlier:,} that waited longer"] if ahead.earlier else []
@@ -315,7 +320,7 @@ def _before(count: int, words: str) -> str:
 
 
 def _stands(run: Run, now: Micros) -> str:
-    """Return the state of another run as the predicate of a sentence."""
+    """Return the state of another run as the predicate of a sentence, such as "is running since ..."."""
     if run.cancel_requested_at is not None and run.token is not None:
         return f"was asked to stop {when(run.cancel_requested_at, now)}"
     match run.status:

@@ -102,7 +102,7 @@ class DiagnosisSnapshot(Past, frozen=True, kw_only=True):
     task: Task | None = None
     priority: int = 0
     credit: Micros = 0
-    """The waiting time that one level of priority is worth, in microseconds."""
+    """The waiting time, in microseconds, that one level of priority is worth when runs are ranked."""
     leased: bool = True
     """True if the worker that holds the run is alive."""
     rival: Run | None = None
@@ -116,9 +116,11 @@ class DiagnosisSnapshot(Past, frozen=True, kw_only=True):
     gate_before: int = 0
     """Number of runs that wait at the same gate and come before this run."""
     makes_room: Preemption | None = None
-    """The preemption of this run for another one, from the request until this run is resumed."""
+    """The preemption by which this run gives its slots to another run, from the request until this run is resumed; None
+    if there is none."""
     room_made: Preemption | None = None
-    """The preemption of another run for this one, from the request until the other run is resumed."""
+    """The preemption by which another run gives its slots to this run, from the request until the other run is resumed;
+    None if there is none."""
     advancing: WorkflowPosition | None = None
     """The progress of a workflow run; None for any other run."""
     workers: tuple[WorkerOffer, ...] = ()

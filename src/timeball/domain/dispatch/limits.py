@@ -1,8 +1,9 @@
 """Limits that runs of one or several jobs share under a key: a concurrency limit and a rate limit.
 
-Concurrency is counted: a running run is its own permit, so that no permit can leak. The rate limit is a token bucket
-that is stored as one instant: `spent_until` is when the bucket would be full again. Refilling the bucket therefore
-needs no writes, and the instant of the next token can be computed exactly.
+A concurrency limit has no stored permits: the store counts the runs that execute under the key. So a permit cannot
+remain taken after its run has ended. The rate limit is a token bucket that is stored as one instant: `spent_until` is
+when the bucket would be full again. Refilling the bucket therefore needs no writes, and the instant of the next token
+can be computed exactly.
 """
 
 from __future__ import annotations

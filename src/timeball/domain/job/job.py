@@ -270,8 +270,8 @@ class Job(Struct, frozen=True, gc=False, kw_only=True):
     tenant: str
     spec: JobSpec
     version: int
-    """Incremented by every acknowledged change. The planner writes a plan only if the version is the one that it read.
-    """
+    """A number that every acknowledged change of the job increments. The planner writes a plan only if the job still
+    has the version that the planner read."""
     state: JobState
     anchor: Micros
     """The instant at which the schedule takes effect: no fire is before it, and the grid of an interval starts here."""
@@ -373,12 +373,12 @@ def offloaded(spec: JobSpec, key: str) -> OffloadedSpec:
 
 
 def without_parameters(spec: JobSpec) -> JobSpec:
-    """Return the spec without its parameters, for uses that execute nothing."""
+    """Return the spec without its parameters, for code that needs the schedule or the rules and executes nothing."""
     return spec.with_parameters({}) if isinstance(spec, OffloadedSpec) else msgspec.structs.replace(spec, parameters={})
 
 
 def decode_spec(text: str | bytes) -> JobSpec:
-    # Few specs that are not offloaded end like this.
+    # An encoded spec without offloaded parameters rarely ends like this, so that few specs are decoded in vain.
     if text.endswith('.json"}') if isinstance(text, str) else text.endswith(_END):
         try:
             found = _decode_stowed(text)

@@ -44,9 +44,9 @@ class Trouble(Struct, frozen=True, kw_only=True):
     run_id: str
     since: Micros
     profile: str | None = None
-    """What the runs ask of a worker."""
+    """The placement profile of the runs: what they require of a worker. None without requirements."""
     function: str | None = None
-    """The Python function that they call, as far as it was looked up."""
+    """The Python function that the runs call; None if they call none, or if the store did not look it up."""
 
 
 class PausedJob(Struct, frozen=True, kw_only=True):
@@ -65,7 +65,7 @@ class LostWorker(Struct, frozen=True):
 class AttentionFacts(Struct, frozen=True, kw_only=True):
     now: Micros
     dead_letters: int = 0
-    """How many there are, counted up to a maximum."""
+    """Number of dead letters of the tenant, counted up to a maximum."""
     dead: Sequence[Trouble] = ()
     failing: Sequence[Trouble] = ()
     waiting: Sequence[Trouble] = ()
@@ -143,8 +143,8 @@ def _late(count: int) -> str:
 
 
 def _has_worker(profile: str | None, workers: Sequence[WorkerOffer], function: str | None = None) -> bool:
-    """Whether a worker could take such runs if it were idle. Of runs whose kind is not named, a worker that takes only
-    some kinds may take some."""
+    """True if a worker could execute runs of this placement profile if it were idle. If the profile does not name a
+    task kind, a worker that accepts only some kinds counts as well, because some of the runs may be of these kinds."""
     need = PLAIN if profile is None else need_of(profile)
     return any(
         worker.idle.may_suit(need)

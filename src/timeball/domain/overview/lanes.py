@@ -126,7 +126,7 @@ class Sample(Struct, frozen=True):
 
 
 def with_fire(job: LaneJob, at: Micros | None) -> LaneJob:
-    """The job with a fire that is known of it."""
+    """Return the job with `at` as its newest known fire, if that is later than the one known so far."""
     if at is None or (job.last_at is not None and job.last_at >= at):
         return job
     return structs.replace(job, last_at=at)

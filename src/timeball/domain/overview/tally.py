@@ -52,12 +52,13 @@ class RunTally(Struct, omit_defaults=True):
 
     @property
     def finished(self) -> int:
-        """Runs that ended, without fires that never became a run."""
+        """Number of runs that ended. Fires that never became a run are not counted."""
         return sum(self.ends.values()) - self.ends.get(Status.SKIPPED, 0) - self.ends.get(MISSED, 0)
 
     @property
     def success_rate(self) -> float | None:
-        """The share of successes among runs that were executed to their end; None: there were none."""
+        """The share of successes among the runs that ended as succeeded, failed or dead; None if there are no such
+        runs."""
         ran = sum(self.ends.get(status, 0) for status in RAN)
         return sum(self.ends.get(status, 0) for status in SUCCESSFUL) / ran if ran else None
 
@@ -100,8 +101,8 @@ _MILLISECONDS: Final = tuple(map(milliseconds, range(MAX_BUCKET + 1)))
 
 
 def percentiles(late: Mapping[int, int], *shares: float) -> list[float | None]:
-    """The lateness in milliseconds that each of these shares of runs, in ascending order, did not exceed; None: no run
-    started."""
+    """Return the lateness in milliseconds that each of the given shares of runs did not exceed. The shares are in
+    ascending order. None if no run started."""
     if not late:
         return [None] * len(shares)
     runs = sum(late.values())

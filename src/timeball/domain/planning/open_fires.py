@@ -45,8 +45,9 @@ def open_fires(job: Job, after: Micros, closures: Closures) -> Iterator[Micros]:
 
 
 def seek_open_fires(job: Job, after: Micros, closures: Closures) -> Iterator[Micros | None]:
-    """Yield the same fires as `open_fires` without its limits, and None at each pause of a long search. A closure with
-    many fires is skipped in one step."""
+    """Yield the fires of a job after an instant, in order, as its calendars allow them. Unlike `open_fires`, the search
+    never gives up; it yields None at each pause, so that the caller can stop it. A closure with many fires is skipped
+    in one step."""
     opens: Micros | None = None
     ahead = fires(job, after)
     instant = next(ahead, None)

@@ -153,7 +153,8 @@ def placed(job: Job, slot: int, now: Micros) -> Job:
 
 
 def _following(job: Job, now: Micros) -> Job:
-    """Return a new job that follows another job. Only its `endAt` is known in advance, so it is planned then."""
+    """Return a new job that follows another job. Its fires are not known in advance, only its `endAt`: the planner
+    plans the job at that instant."""
     ends = job.spec.ends
     if ends is not None and ends <= now:
         raise InvalidSchedule(f"this schedule never fires: {render(ends)} has passed", "/endAt")
@@ -212,7 +213,8 @@ def plan(
 def _plan_around(
     job: Job, now: Micros, taken: frozenset[Micros], closures: Closures, most_runs: int, most_instants: int
 ) -> JobPlan:
-    """Plan a job with calendars or with a deferred fire, by the rules of `plan`."""
+    """Plan a job with calendars or with a deferred fire: all due fires by the catch-up rule, and at most one future
+    fire within the horizon, as `plan` does for jobs without calendars."""
     steps: list[PlannedFire | _Gap] = []
     runs = looked_at = 0
     last_run: Micros | None = None
@@ -285,8 +287,8 @@ def _excluded(job: Job, closure: Closure) -> str:
 
 def set_back(job: Job, now: Micros, back: Micros, given_back: int, taken: frozenset[Micros]) -> Job:
     """Return a job that is planned again from now on, because the clock of the store was ahead by `back`. `given_back`
-    of its runs were deleted, and their fires are planned again. The fires in `taken` have a verdict, or a run that has
-    started; they are not planned again."""
+    is the number of its runs that were deleted; the fires of these runs are planned again. The fires in `taken` have a
+    verdict, or a run that has started; they are not planned again."""
     job = job.with_(fired=max(0, job.fired - given_back))
     if isinstance(job.spec.schedule, Immediate):
         return job

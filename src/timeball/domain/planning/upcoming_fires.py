@@ -67,8 +67,8 @@ class CalendarFires:
         return min(self._opens, self._next)
 
     def exclude(self, closure: Closure) -> bool:
-        """Continue after the upcoming instant, which is closed. Return False if that instant was not a fire of the
-        schedule, but the point at which the search for the end of a closure had stopped."""
+        """Continue after the upcoming instant, which is closed. Return False if that instant was the end of a closure
+        as far as it was searched, and not a fire of the schedule: then no fire was excluded."""
         if self._opens is not None and (self._next is None or self._opens < self._next):
             self._defer(closure.end)
             return False

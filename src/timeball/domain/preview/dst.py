@@ -17,7 +17,7 @@ from timeball.domain.text.schedule_text import clock
 _MAX_TIMES: Final = 3
 """Maximum number of wall times that are listed one by one."""
 
-# A zone whose clocks never change: in it, the fires of a rule are its wall times.
+# A zone whose clocks never change. In this zone, the fires of a cron rule are equal to its wall times.
 _WALL = Zone("wall", (), 0)
 # No clock change moves a fire by more than this.
 _REACH = 3 * DAY
@@ -77,8 +77,8 @@ def clock_changes(place: Zone, start: int, end: int) -> list[ClockChange]:
     for begin, stop, offset in place.spans(start - 2 * _REACH):
         if begin > end + _REACH:
             break
-        # Like the engine, count from the latest wall time that the clocks have ever shown, for changes that are close
-        # together.
+        # Like `fires.stretches`, count from the latest wall time that the clocks have ever shown, because two changes
+        # may be close together.
         if shown is not None and begin >= start - _REACH:
             found.append(ClockChange(begin, shown, begin + offset))
         shown = stop + offset if shown is None else max(shown, stop + offset)

@@ -33,7 +33,8 @@ class _Round(NamedTuple):
     low: int
     high: int
     goes_on: bool
-    """True if two consecutive larger units ever match, so that the last step of one borders on the next."""
+    """True if two consecutive larger units can both match, such as 09 and 10 in the hour for a rule of minutes. Then
+    the last value in one unit is followed by the first value in the next."""
 
 
 def warnings(plan: Schedule, now: Micros, count: int, fires: Sequence[Micros], spread: str) -> Iterator[str]:

@@ -85,7 +85,7 @@ def normalized(message: str) -> str:
 
 
 def cache_normalized(messages: Iterable[str]) -> None:
-    """Compute and cache the essences of messages, so that `fingerprint` finds them in the cache. Any thread may call
+    """Normalize messages and cache the results, so that `fingerprint` finds them in the cache. Any thread may call
     this."""
     for message in messages:
         normalized(message)

@@ -137,7 +137,7 @@ class Released(Struct, frozen=True, tag="released", omit_defaults=True):
     """Microseconds before the run may be claimed again."""
     begun: bool = True
     """False if the worker knows that the attempt executed nothing, even if the worker has reported a start. True if the
-    attempt has begun as far as a start is known."""
+    worker does not know that: the attempt then counts as begun if its start was reported."""
 
 
 class Lost(Struct, frozen=True, tag="lost", omit_defaults=True):
@@ -245,8 +245,8 @@ def settle(
 
 
 def _why_not_again(outcome: Outcome, started: bool) -> Failure | None:
-    """Return the failure that ends an at-most-once run with this attempt; None if the outcome is handled like that of
-    any other run."""
+    """Return the failure that ends an at-most-once run with this attempt. None after a success, after a cancel, and
+    after a release before the attempt started: these are handled like those of any other run."""
     match outcome:
         case Failed(failure):
             return failure

@@ -33,11 +33,12 @@ from typing import Literal
 from timeball.domain.schedule.zone import CYCLE, DAY, Zone
 
 SECOND = 1_000_000
-"""Microseconds in a second. Parameters and results are microseconds since the epoch; this module computes in whole
-seconds."""
+"""Microseconds in a second. The parameters and results of this module are microseconds since the epoch; it computes in
+whole seconds."""
 
 _EPOCH = date(1970, 1, 1).toordinal()
-# Two days inside the range of `datetime`, so that every fire can be shown in every zone.
+# The first and the last second that are searched: two days inside the range of `datetime`, so that every fire can be
+# shown in every zone.
 _EARLIEST = (date.min.toordinal() + 2 - _EPOCH) * DAY
 _HORIZON = (date.max.toordinal() - 1 - _EPOCH) * DAY
 # Offsets are within 26 hours of UTC, so a span that ended three days ago cannot overlap the current wall times.

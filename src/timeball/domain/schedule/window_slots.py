@@ -72,7 +72,7 @@ class Board:
             current = self._load(minute, offset)
             if current == load:
                 break
-            heapq.heapreplace(queue, (current, rank, minute))  # a job with another window got this minute
+            heapq.heapreplace(queue, (current, rank, minute))  # the load grew since
         heapq.heapreplace(queue, (load + 1, rank, minute))
         self.add((minute - offset // 60) % MINUTES, 1)
         low, high = max(begin, minute * 60), min(begin + length, minute * 60 + 60)

@@ -81,7 +81,7 @@ class WorkflowStep(Struct):
 
     @property
     def is_well(self) -> bool:
-        """True if the task succeeded, or was skipped for another reason than a failure."""
+        """True if the task succeeded, or was skipped for a reason other than a failure."""
         return self.has_ended and not self.counts_as_failed
 
     def end(self, state: TaskState, reason: str = "") -> None:
@@ -95,7 +95,7 @@ class Node(Struct, frozen=True):
     children: tuple[int, ...]
     """The positions of the tasks that need this one."""
     sources: dict[str, int]
-    """The positions of the tasks whose results this one uses, by name."""
+    """The tasks whose results this one uses: position by name."""
 
 
 def graph(tasks: Sequence[WorkflowTask]) -> list[Node]:
@@ -143,7 +143,7 @@ def kept(tasks: Sequence[WorkflowTask], before: Mapping[int, WorkflowStep]) -> d
 
 
 def tell(ended: WorkflowStep, child: WorkflowStep) -> None:
-    """Update a task after a task that it needs has ended."""
+    """Update a task after one of the tasks in its `needs` has ended."""
     child.waits -= 1
     if ended.state is not TaskState.SUCCEEDED:
         if not child.unmet or (ended.counts_as_failed and not child.ill):
