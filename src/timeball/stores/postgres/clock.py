@@ -10,18 +10,19 @@ from timeball.domain.instant import Micros
 
 SAMPLES: Final = 8
 DRIFT: Final = 5_000
-"""The monotonic clock of a machine is trusted to within one part in this many."""
+"""The monotonic clock of a machine gains or loses at most one part in this many."""
 
 
 class ServerClock:
     """A lower bound of the clock of the PostgreSQL server. It never runs backwards.
 
-    An answer with time `t` that arrived at `m` proves that the server's clock is past `t + (now - m)`. The best of the
-    last 8 answers is used, minus what the monotonic clock may have gained since. Which answer is the best does not
-    change with time.
+    If an answer with the server's time `t` arrived at `m` by the monotonic clock, then the server's clock has passed `t
+    + (now - m)`. The best of the last 8 answers is used, minus the time that the monotonic clock may have gained since.
+    Which answer is the best does not change with time.
 
-    An answer below the bound that held when the question was asked comes from another clock: a replica took over, or
-    the clock was set back. That clock decides from then on what is due, so older answers are dropped.
+    If an answer is below the bound that was valid when the server was asked, the answer comes from another clock: a
+    replica took over, or the clock was set back. That clock decides from then on what is due, so older answers are
+    dropped.
     """
 
     def __init__(self, monotonic: Callable[[], Micros]) -> None:
@@ -47,7 +48,7 @@ class ServerClock:
 
 
 def _earliest_possible_time(sample: tuple[Micros, Micros]) -> Micros:
-    """Return a value that orders samples: the server's time of the answer, minus the drift of the clock since it
-    arrived."""
+    """Return the value by which samples are compared: the server's time of the answer, minus the time that the
+    monotonic clock may have gained since the answer arrived."""
     server_time, arrived = sample
     return server_time * DRIFT - arrived * (DRIFT - 1)

@@ -46,14 +46,14 @@ _ATTRIBUTES: Final = "target_session_attrs"
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """Connections directly to the database. Settings and prepared statements are kept for their whole life."""
+    """Connections directly to the database. Settings and prepared statements stay valid as long as the connection."""
 
     least: int
     limit: int
     statement_cache_size: ClassVar[int] = 1024
     settings: ClassVar[dict[str, str]] = SETTINGS
     stay: ClassVar[bool] = True
-    """True if statements outside of a transaction stay on the same connection to the database."""
+    """True if consecutive statements outside of a transaction run on the same connection to the database."""
 
     def transaction(self, connection: Connection) -> AbstractAsyncContextManager[object]:
         return connection.transaction()

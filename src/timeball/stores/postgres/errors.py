@@ -42,7 +42,8 @@ _OUT_OF_ORDER: Final = (
 
 
 class Busy(Unavailable):
-    """Raised when all connections of the pool are in use. Neither they nor the request are at fault."""
+    """Raised when all connections of the pool are in use. The error says nothing about the state of the connections or
+    of the database."""
 
 
 class Locked(Unavailable):
@@ -55,7 +56,8 @@ class Interrupted(Unavailable):
 
 @contextlib.asynccontextmanager
 async def translated_errors(gone: type[Unavailable] = Unavailable) -> AsyncIterator[None]:
-    """Raise errors of the database as errors of the store port. Errors of the connection are raised as `gone`."""
+    """Raise errors of the database as errors of the store port. If the connection is lost, raise the error class
+    `gone`."""
     try:
         yield
     except (*CONNECTION_LOST, *_OUT_OF_ORDER) as error:

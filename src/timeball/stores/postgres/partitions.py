@@ -137,8 +137,8 @@ async def _prepared(tx: Tx) -> set[Micros]:
 
 
 async def _leave(tx: Tx, day: Micros) -> None:
-    """Detach the partitions of a day. Rows of live runs, and of runs that hold an ordering key, are copied back at
-    once."""
+    """Detach the partitions of a day. Rows of live runs, and of runs that hold an ordering key, are copied back to the
+    tables in the same transaction."""
     await tx.execute(_NO_WAITING)
     await tx.execute(_ALONE)
     since, until = ids.first_run(day), ids.first_run(day + DAY)
@@ -152,8 +152,9 @@ async def _leave(tx: Tx, day: Micros) -> None:
 
 
 async def _go_on(tx: Tx, day: Micros, upto: str, before: Micros, limit: int) -> None:
-    """Add more runs of a detached day to the daily sums; those that ended recently are copied back. If none is left,
-    drop the partitions."""
+    """Add the next `limit` runs of a detached day, after the id `upto`, to the daily sums, and delete what belongs to
+    them. Runs that ended at `before` or later are copied back to the history instead. If no run is left, drop the
+    partitions."""
     partition = name("history", day)
     rows = await tx.fetch(
         _statement(
@@ -193,7 +194,8 @@ async def _run(tx: Tx, *statements: str) -> None:
 
 @contextlib.asynccontextmanager
 async def not_waiting() -> AsyncIterator[None]:
-    """Raise `Occupied` if a lock is not available at once, or if the default partition has a row of the day."""
+    """Raise `Occupied` if a lock is not available within 100 ms, or if the default partition has a row of the day. The
+    caller tries again later."""
     try:
         yield
     except (Locked, asyncpg.LockNotAvailableError, asyncpg.CheckViolationError) as error:

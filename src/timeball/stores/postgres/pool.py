@@ -25,7 +25,7 @@ when a server starts, therefore share a few connections; if they keep coming, th
 
 class Pool:
     """A pool of asyncpg connections. `timeout` is the maximum time of a connect or a statement, in seconds. `greet` is
-    called for every new connection, which may lead to another server than those before."""
+    called with every new connection, because it may lead to another PostgreSQL server than the connections before."""
 
     def __init__(
         self,
@@ -72,7 +72,8 @@ class Pool:
                 pool.terminate()
 
     async def expire(self) -> None:
-        """Close all connections: an error of one probably affects the others."""
+        """Close all connections. It is called after the error of one connection, which probably affects the others,
+        too."""
         if self._pool is not None:
             await self._pool.expire_connections()
 

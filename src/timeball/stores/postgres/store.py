@@ -265,8 +265,8 @@ class _Driver:
         self._clock.sample(now, before)
 
     async def _keep_sampling(self) -> None:
-        """Read the server's clock every second while the store is open, whatever fails: without new answers the
-        estimate falls behind."""
+        """Read the server's clock every second while the store is open. Errors are ignored, because without new answers
+        the estimate of the clock falls behind."""
         failing = False
         while True:
             await asyncio.sleep(SAMPLE_EVERY)
@@ -297,7 +297,8 @@ class _Driver:
 
 
 async def _make_way(refused: int, error: Exception) -> None:
-    """Wait before a transaction that conflicted with others is run again. Raise `Unavailable` after 5 conflicts."""
+    """Wait before a transaction that conflicted with others is run again, so that the others can finish. Raise
+    `Unavailable` after 5 conflicts."""
     if refused == TRIES:
         raise Unavailable(f"PostgreSQL has too many conflicting transactions: {error}") from error
     await asyncio.sleep(0.001 * 2**refused)

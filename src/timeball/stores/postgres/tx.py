@@ -76,7 +76,7 @@ class Compiler:
         return compiled.sql, [values[name] for name in compiled.parameters]
 
     def inserts(self, waiting: Sequence[Insert]) -> tuple[str, list[Any]]:
-        """Return one statement for all waiting inserts, and its arguments."""
+        """Return one SQL statement that executes all collected inserts, and its arguments."""
         which = tuple((table, tuple(same)) for table, _, same in waiting)
         alone = all(len(rows) == 1 for _, rows, _ in waiting)
         sql = self._inserts.get((alone, which))
@@ -103,8 +103,8 @@ class Compiler:
 
 
 def _statement(inserts: _Inserts, alone: bool) -> str:
-    """Return the SQL for these inserts. With `alone` each has one row, which takes the server half as long without
-    arrays."""
+    """Return the SQL for these inserts. With `alone` each insert has one row, and its values are plain parameters
+    instead of arrays: that takes the server half as long."""
     statements, places = [], itertools.count(1)
     for table, same in inserts:
         kinds = dict(zip(TABLES[table.name].columns, TABLES[table.name].kinds, strict=True))
@@ -167,11 +167,11 @@ class Tx:
 
 
 class WritingTx(Tx):
-    """A transaction that begins when it has to.
+    """A transaction that sends BEGIN only if it needs more than one statement.
 
-    Inserts of a few rows wait until another statement is needed, and are then sent together as one statement. If no
-    other statement is needed, that one is the whole transaction, without BEGIN and COMMIT: a batch of submitted jobs
-    takes one round trip; four if runs are assigned to idle workers, three if it is a single job.
+    Inserts of a few rows are collected until another statement is needed, and are then sent together as one statement.
+    If no other statement is needed, that statement is the whole transaction, without BEGIN and COMMIT: a batch of
+    submitted jobs takes one round trip; four if runs are assigned to idle workers, three if it is a single job.
     """
 
     def __init__(
@@ -225,11 +225,12 @@ class WritingTx(Tx):
         return await super().fetch_unlocked(query, **parameters)
 
     async def tokens(self, count: int) -> Sequence[int]:
-        await self._stay()  # tokens do not depend on the inserts
+        await self._stay()  # new tokens do not depend on the collected inserts
         return await super().tokens(count)
 
     async def _stay(self) -> None:
-        """Prepare for a statement that need not be part of the transaction."""
+        """Prepare for a statement that need not be part of the transaction: with a pooler, begin the transaction
+        anyway, so that the statement runs on the same connection."""
         if not self._connections.stay:
             await self.begin()
 

@@ -21,12 +21,12 @@ NOTIFY_DELAY: Final = 0.003
 NOTIFY_INTERVAL: Final = 0.01
 """Minimum seconds between two messages: under load each message would cost as much as the jobs that it announces."""
 LOOK_EVERY: Final = 1.0
-"""Seconds between two checks of the connection."""
+"""Seconds between two checks whether the connection is closed."""
 PROBE_AFTER: Final = 10
 """Number of checks without a message to send after which the server is queried: a connection that only listens never
 fails by itself."""
 PROBE_SECONDS: Final = 5.0
-"""Timeout of that query in seconds; after it the connection counts as broken."""
+"""Maximum seconds that the query of `PROBE_AFTER` may take; then the connection counts as broken."""
 RECONNECT_AFTER: Final = 0.5
 _log = structlog.get_logger()
 

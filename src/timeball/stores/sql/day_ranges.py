@@ -16,11 +16,13 @@ from timeball.domain.instant import DAY, MILLISECOND, Micros
 from timeball.domain.retention import day_of
 
 LATELY: Final = DAY
-"""How far back most pages of a list reach, from the place where they begin."""
+"""The length of the first range that a list is searched in, from the position at which the page begins: most pages are
+filled from this range."""
 
 
 class DayRange(NamedTuple):
-    """A range of run ids. `days._asdict()` are its parameters of a statement."""
+    """A range of run ids: from `made_from` (inclusive) to `made_until` (exclusive). Statements have two parameters of
+    these names."""
 
     made_from: str = ""
     made_until: str = "s"
@@ -35,7 +37,8 @@ def day_range(now: Micros, *, fires_from: Micros = 0, job_id: str | None = None)
 
 
 def is_whole_life(job_id: str, since: Micros) -> bool:
-    """True if all scheduled fires of a job are at `since` or later: none is before the job was created."""
+    """True if the range from `since` on contains all scheduled fires of the job, because `since` is not after the
+    creation of the job."""
     return ids.is_id("j", job_id) and since <= ids.made_at(job_id) + MILLISECOND
 
 

@@ -18,8 +18,8 @@ from timeball.stores.sql.statements import query
 KEEP_PROFILES = query("keep_profiles")
 
 HeldRun = tuple[NewRun, int, bool]
-"""A run to be inserted, the holds that its job puts on it (`Hold.OVERLAP`, or 0), and whether it is serial: whether its
-end has to happen under the lock on its job."""
+"""A run to be inserted; the holds that its job puts on it (`Hold.OVERLAP`, or 0); and True if the run is serial: it has
+to end under the lock on its job."""
 
 
 async def insert_runs(tx: Tx, new: Sequence[HeldRun], *, not_before: Micros = 0) -> list[NewRunRow]:

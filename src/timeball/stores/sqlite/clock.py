@@ -51,10 +51,11 @@ class SteadyClock:
         self._answered: Micros = wall()
         self._at: Micros = monotonic()
         self._max_gain: Micros = MAX_SLEW
-        """Negative while a step is pending, so that every reading is checked."""
+        """Maximum gain of the wall clock on the monotonic clock that is not checked further. Negative while a step is
+        pending, so that every reading is checked."""
         self._step: Micros = 0
         self._agrees_since: Micros = 0
-        """A time of the monotonic clock."""
+        """The instant, on the monotonic clock, since which the wall clock has agreed with it."""
         self._held_since: Micros | None = None
         self._is_accepted = False
         self._is_behind = False
@@ -63,7 +64,8 @@ class SteadyClock:
 
     def __call__(self) -> Micros:
         with self._lock:
-            # In this order: a pause between the two readings looks like a step back, which changes nothing.
+            # The monotonic clock is read last: if the process pauses between the two readings, that looks like a step
+            # back, which changes nothing.
             wall, at = self.wall(), self._monotonic()
             gain = wall - self._answered - at + self._at
             if -MAX_SLEW <= gain <= self._max_gain and wall >= self._answered:

@@ -50,8 +50,8 @@ class Database:
     def __init__(
         self, path: Path | str, clock: SteadyClock, *, accept_damaged_log: bool = False, accept_clock: bool = False
     ) -> None:
-        """`accept_damaged_log`: start without lost commits, instead of refusing to start. `accept_clock`: continue from
-        the wall clock, instead of refusing it."""
+        """`accept_damaged_log`: open a store that lost acknowledged commits, instead of refusing to start.
+        `accept_clock`: continue from the wall clock if the store refuses it."""
         self._accepts_damage = accept_damaged_log
         self.in_memory = str(path) == ":memory:"
         self.file = Path(path)
@@ -128,8 +128,9 @@ class Database:
         return None
 
     def connect(self, *, durable: bool, even_if_moved: bool = False, starts: bool = False) -> sqlite3.Connection:
-        """Return the writing connection, after the database was checked and migrated, and if it was not moved to
-        PostgreSQL. If a server `starts`, the wall clock must be near the time of the store, or accepted by a user."""
+        """Check and migrate the database, and return the writing connection. Raise `Conflict` if the store was moved to
+        PostgreSQL. If a server `starts`, the wall clock must be near the time of the store, or a user must have
+        accepted it."""
         try:
             connection = self._connect(str(self.file) if not self.in_memory else ":memory:", uri=False)
             try:

@@ -86,7 +86,7 @@ class Source:
 
     @contextlib.contextmanager
     def kept_from_writers(self) -> Iterator[None]:
-        """Lock the store against writers until `leave_note`. Without it, the block changes nothing."""
+        """Lock the store against other writers until `leave_note` is called, or until the block ends."""
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             yield

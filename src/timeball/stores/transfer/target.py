@@ -59,8 +59,8 @@ class TransferTarget:
         return int(await self._connection.fetchval(_CLOCK))
 
     async def make_room(self) -> None:
-        """Migrate the schema. Servers that start during the move wait until the transaction ends, and this waits while
-        an earlier move is still open."""
+        """Migrate the schema. A server that starts on this database during the move waits until the transaction ends.
+        If an earlier move is still open, this call waits for its end."""
         await self._connection.execute(_WAIT_FOR_LOCKS)
         await apply_schema(self._connection)
 
@@ -126,8 +126,8 @@ class TransferTarget:
             await self._connection.execute(_TOKENS_FROM, last)
 
     async def move_leases(self, then: Micros) -> None:
-        """Move the leases, so that the remaining time at `then` by the old clock is the remaining time now by this
-        clock."""
+        """Move the ends of leases to the clock of the new store, so that each lease has the remaining time that it had
+        at the instant `then` of the old clock."""
         now = await self.now()
         await self._connection.execute(_MOVE_LEASES, now - then, now + MAX_LEASE)
 

@@ -45,9 +45,11 @@ MAX_DAYS: Final = retention.DEFAULT // DAY + 1
 """Maximum number of days of history that get partitions. Each partition takes locks until the commit, and their number
 is limited; older days will be removed soon."""
 _OF_THE_STORE_ITSELF: Final = frozenset({"token", "clock"})
-"""Numbers in a SQLite store that PostgreSQL stores otherwise: a sequence, and the clock of the server."""
+"""Numbers in `meta` of a SQLite store that PostgreSQL does not keep there: the last token is a sequence, and the time
+is the server's clock."""
 _OBJECTS: Final = "objects"
-"""The number that separates the objects of this store from those of others, if it has offloaded values."""
+"""The name of the number in `meta` that separates the objects of this store from those of other stores. It exists if
+the store has offloaded values."""
 
 
 @dataclass(frozen=True, slots=True)

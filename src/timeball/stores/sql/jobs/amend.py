@@ -68,12 +68,13 @@ class Writes(Struct):
     kept_specs: list[tuple[str, str, str | None]] = []
     versions: list[ReplacedSpec] = []
     serial: list[str] = []
-    """Jobs whose runs may not overlap from now on: their runs become serial."""
+    """Jobs whose runs may not overlap from now on: the runs that they have become serial, so that each ends under the
+    lock on the job."""
     free: list[str] = []
     cancelled: list[RunRow] = []
     retagged: list[Job] = []
     rebound: list[Job] = []
-    """Jobs that refer to other calendars."""
+    """Jobs whose list of calendars changed."""
     moved: list[tuple[Job, Job]] = []
     """Jobs that get another window slot, each after and before the change."""
 
@@ -87,7 +88,7 @@ class Loaded(Struct, frozen=True):
     live: dict[str, list[RunRow]]
     """The live runs of each job."""
     waiting: dict[str, WaitingEvents] = {}
-    """Upstream events that are not planned yet, by the job that follows."""
+    """Upstream events that are not planned yet, by the id of the following job."""
     closed: frozenset[tuple[str, Micros]] = frozenset()
     """Future fires that already have a verdict, each with its job."""
     slots: tuple[int, ...] = ()
@@ -102,7 +103,7 @@ class Decided(Struct, frozen=True):
 
     writes: Writes
     tails: dict[str, Tail]
-    """The last ledger row of each job, with what the amendments add to it."""
+    """The newest ledger row of each job, with the fires that the amendments add to it."""
     changes: list[tuple[Amendment, Job, Job]]
     """The amendments that take effect, each with the job before and after."""
     answers: list[Amended | Outdated | Fired]
@@ -146,7 +147,8 @@ async def _load(tx: Tx, amendments: Sequence[Amendment], store_time: Micros) -> 
 
 
 def decide(amendments: Sequence[Amendment], loaded: Loaded) -> Decided:
-    """Decide on each amendment in turn; a second amendment of a job sees the first. A pure function."""
+    """Decide on each amendment in turn; the second amendment of a job is applied to the result of the first. A pure
+    function."""
     now, jobs, slots = loaded.now, dict(loaded.jobs), iter(loaded.slots)
     decided = Decided(Writes(), {job_id: Tail(None) for job_id in jobs}, [], [])
     for each in amendments:
@@ -213,8 +215,9 @@ def _at_the_same_place(amendment: Amendment) -> bool:
 
 
 def _came_too_late(amendment: Amendment, job: Job, live: Sequence[RunRow], now: Micros) -> bool:
-    """True if a fire fell due after the amendment was made: one of the old schedule, which has to be planned under the
-    old version first, or one of the new schedule, which the old one may have fired already."""
+    """True if a fire fell due between the moment at which the amendment was computed and now. If it is a fire of the
+    old schedule, the planner has to plan it under the old version first. If it is a fire of the new schedule, the old
+    schedule may have fired at the same instant already. In both cases the caller computes the amendment again."""
     if is_overdue(job, now):
         undecided = any(run.holds & Hold.OVERLAP and run.fire_time <= now for run in live)
         if undecided or (job.next_fire_at is not None and job.next_fire_at <= now):
@@ -227,8 +230,8 @@ def _came_too_late(amendment: Amendment, job: Job, live: Sequence[RunRow], now: 
 
 
 def _is_future(run: RunRow, now: Micros) -> bool:
-    """True if the run is for a fire of the schedule that has not come. A run that a user asked for is always due, and
-    so is a run that started before the clock was set back."""
+    """True if the run belongs to a fire of the schedule that is in the future. A run that a user requested is always
+    due, and so is a run that started before the clock was set back."""
     return run.fire_time > now and run.due > now and run.origin in DUE
 
 
@@ -246,8 +249,8 @@ def _amend(
     now: Micros,
     slot: int | None,
 ) -> Amended:
-    """Decide one amendment: add to `writes` and `tail`, and return the changed job. No worker holds a run of the job
-    for a fire that has not come."""
+    """Decide one amendment: add its rows to `writes` and `tail`, and return the changed job. The caller has checked
+    that no worker holds a run for a future fire of the job."""
     future = [run for run in live if _is_future(run, now)]
     due = [run for run in live if not _is_future(run, now)]
     writes.dropped += future
@@ -333,8 +336,8 @@ async def withdraw(tx: Tx, job_ids: Sequence[str], now: Micros) -> None:
 
 
 def _first_open(job: Job, first: Micros | None, closed: Container[tuple[str, Micros]]) -> Micros | None:
-    """Return the first fire, from `first` on, that has no verdict: a fire that was cancelled does not come back with a
-    new schedule."""
+    """Return the first fire, from `first` on, that has no verdict yet. A fire whose run was cancelled has one, and must
+    not run again under a new schedule."""
     while first is not None and (job.id, first) in closed:
         first = next(planning.fires(job, first), None)
     return first

@@ -1,8 +1,8 @@
-"""The definitions that jobs had: written when a job is updated, listed newest first.
+"""The former specs of jobs: a row is written when a job is updated, and the rows are listed newest first.
 
-A row has the spec that a job had until and with a version. Finished runs refer to it: a run executed the spec of the
-first row whose version is not before its own. So a row stays while runs of its time exist, also if it is not listed any
-more.
+A row has a spec and the last version of the job that had it. A finished run refers to its spec by its version: it
+executed the spec of the first row whose version is not before the version of the run. A row is therefore kept as long
+as such runs exist, even if it is not listed any more.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MAX_RUNS_COMPARED: Final = 1_000
 """Maximum number of runs of a job that are read to find out whether one of them executed a former spec."""
 
 ReplacedSpec = tuple[str, int, str, Micros, str | None]
-"""A job id, its version, its spec, when the spec is replaced, and the name of the key of the request."""
+"""Job id, version, spec, the instant at which the spec is replaced, and the name of the API key of the request."""
 
 
 class _ListedVersion(Struct, frozen=True):
@@ -50,7 +50,7 @@ class _ListedVersion(Struct, frozen=True):
 
     @property
     def bytes(self) -> int:
-        """The maximum size of the spec with its parameters."""
+        """The maximum size of the spec, with its parameters, in bytes."""
         return MAX_PAGE_BYTES if self.is_offloaded else self.size
 
 
@@ -74,7 +74,8 @@ class JobVersions(StorePart):
 
 
 async def keep(tx: Tx, replaced: Sequence[ReplacedSpec]) -> None:
-    """Insert the specs that jobs had until now. Of two changes of one job, the second sees the row of the first."""
+    """Insert the specs that these jobs have until now. If a job is changed twice in one call, the second row follows
+    from the first."""
     rest = list(replaced)
     while rest:
         first = {row[0]: row for row in reversed(rest)}

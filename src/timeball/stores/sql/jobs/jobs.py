@@ -62,7 +62,8 @@ class Jobs(StorePart):
     async def submit_and_claim(
         self, submissions: Sequence[Submission], wants: Sequence[SlotRequest]
     ) -> tuple[list[Submitted], list[Claim]]:
-        # As much as possible happens before the transaction: on SQLite one thread executes all writes.
+        # Jobs are encoded before the transaction: on SQLite one thread executes all writes, and the other writes would
+        # wait.
         ids = [each.job.id for each in submissions]
         rows = await _new_job_rows(submissions)
         accepted: list[Submitted] = [Accepted(job_id) for job_id in ids]

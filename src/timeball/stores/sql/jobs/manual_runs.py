@@ -1,6 +1,7 @@
-"""Runs that users ask for: triggers, retries and replays, and the discarding of dead letters.
+"""Runs that users request: triggers, retries and replays, and the discarding of dead letters.
 
-They happen under the lock on the job, and the overlap policy of the job decides whether they run, wait or are skipped.
+These runs are inserted under the lock on the job. The overlap policy of the job decides whether they run, wait or are
+skipped.
 """
 
 from __future__ import annotations
@@ -110,8 +111,9 @@ class ManualRuns(StorePart):
 async def _follow(
     tx: Tx, pairs: Sequence[tuple[str, NewRun]], is_free: Callable[[_Finished, NewRun], bool], mark: Query
 ) -> list[Status | None]:
-    """Insert each run whose finished run may still get a successor (`is_free`), and link the two with `mark`. Return
-    the status of each new run; None where nothing was inserted."""
+    """Insert each new run if its finished run may still be retried or replayed (`is_free`), and store with the
+    statement `mark` that the new run follows the finished one. Return the status of each new run; None if it was not
+    inserted."""
     await _locked(tx, [run.job_id for _, run in pairs])
     rows = await tx.fetch(TO_FOLLOW, b=[old_id for old_id, _ in pairs])
     finished = {old.id: old for old in starmap(_Finished, rows)}
@@ -129,7 +131,7 @@ async def _follow(
         (old_id, run.id) for old_id, run in linked.items() if statuses[run.id] not in (None, Status.SKIPPED)
     ]:
         await tx.execute(mark, b=followed)
-        if mark is MARK_RETRIED:  # the old run may hold an ordering key that its successor does not have
+        if mark is MARK_RETRIED:  # the finished run may hold another ordering key than its retry
             await ordering_keys.drop_holder(tx, [old_id for old_id, _ in followed])
     return [statuses.get(run.id) for _, run in pairs]
 
@@ -192,7 +194,7 @@ def admit(
             continue
         admission = others.admit()
         if admission is Admission.SKIP and run.id in successors and others.is_kept_back:
-            admission = Admission.WAIT  # the runs in its way wait for its ordering key
+            admission = Admission.WAIT  # the live runs of its job wait for the ordering key that it holds
         serial = run.serial or not others.alone or run.job_id in several
         match admission:
             case Admission.RUN | Admission.WAIT | Admission.REPLACE:
@@ -259,8 +261,8 @@ async def _known(tx: Tx, run_ids: Sequence[str]) -> dict[str, Status]:
 
 
 async def _make_way(tx: Tx, jobs: dict[str, Job], now: Micros) -> dict[str, LiveRuns]:
-    """Return the live runs of those jobs whose runs may not overlap. Their runs for fires ahead that no worker holds
-    are blocked first, so that the new run goes before them."""
+    """Block the runs of future fires that no worker holds, for jobs whose runs may not overlap, so that the requested
+    run is executed before them. Return the live runs of these jobs."""
     exclusive = [job for job in jobs.values() if job.spec.overlap is not Overlap.ALLOW]
     if not exclusive:
         return {}

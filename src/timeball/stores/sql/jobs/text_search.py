@@ -1,4 +1,4 @@
-"""A text in the name of a job, in upper or lower case."""
+"""The search for jobs whose name contains a text, without regard to case."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Final
 from timeball.stores.sql.rows.values import plain
 
 TEXT_IN_NAME: Final = "(j.id = :exact OR j.name LIKE :part ESCAPE '!' OR lower(j.name) LIKE :lower_part ESCAPE '!')"
-"""The condition on a job `j` whose name contains a text, or whose id it is. SQLite knows lower case of ASCII only, so
-that other letters have to be written as they are."""
+"""The SQL condition on a job `j`: its name contains the text, or its id is the text. SQLite converts only ASCII letters
+to lower case, so other letters have to be given in the case in which they are stored."""
 
 
 def text_parameters(text: str) -> dict[str, str]:

@@ -47,7 +47,7 @@ _DUE: Final = frozenset(origin.value for origin in DUE)
 
 
 class _When(Struct):
-    """The schedule of a spec; the other fields are not decoded."""
+    """The schedule of a spec. The other fields of the spec are not decoded."""
 
     schedule: Schedule = Immediate()
 

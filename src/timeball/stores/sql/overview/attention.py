@@ -46,18 +46,19 @@ MAX_DEAD_LETTERS: Final = 1_000
 MAX_FAILURES: Final = 200
 """Maximum number of failed runs, newest first, whose jobs may be failing."""
 MAX_FAILING_JOBS: Final = 20
-"""Maximum number of these jobs whose last runs are read."""
+"""Maximum number of jobs with recent failures whose newest runs are read."""
 MAX_LAST_ENDS: Final = 20
 MAX_OVERDUE: Final = 1_000
 MAX_LOST_WORKERS: Final = 50
 MAX_PROFILES: Final = 200
 MAX_FUNCTIONS: Final = 20
-"""Maximum number of jobs with waiting runs whose Python function is looked up: those with the most."""
+"""Maximum number of jobs with waiting runs whose Python function is looked up. The jobs with the most waiting runs come
+first."""
 MAX_RUNS_OF_PROFILE: Final = 100
 FAILURE_AGE: Final = DAY
 """A job counts as failing if it failed within this time."""
 LOSS_AGE: Final = HOUR
-"""How long a lost worker needs attention."""
+"""Microseconds for which a lost worker is listed."""
 
 
 class AttentionReads(StorePart):

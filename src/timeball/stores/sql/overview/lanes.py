@@ -65,12 +65,12 @@ MAX_LIVE: Final = 500
 MAX_FIRING_NEXT: Final = 300
 """Maximum number of jobs that may get a lane because they fire next."""
 MAX_LOOKED_AT: Final = 10_000
-"""Maximum number of jobs whose names are compared with the text of a search: those that fire next."""
+"""Maximum number of jobs, in the order of their next fires, whose names are compared with the text of a search."""
 MAX_WITH_TAG: Final = 1_000
 MAX_EXCEPTIONS: Final = 10_000
 """Maximum number of exceptions of each kind that are counted, in all lanes."""
 MAX_SPANS: Final = 5
-"""Maximum number of spans of each job that reach into the range from before."""
+"""Maximum number of spans of each job that began before the range and end in it."""
 
 
 _ORIGINS: Final = {origin.value: origin for origin in Origin}
@@ -177,8 +177,9 @@ class Lanes(StorePart):
 
 
 async def _ended(tx: Tx, job_ids: Sequence[str], since: Micros, until: Micros, limit: int, now: Micros) -> list[Row]:
-    """Return runs that ended and whose fires are in a range, and spans that reach into it: those that began within a
-    day before are found by an index, of longer ones the last ledger row of each job."""
+    """Return finished runs whose fires are in a range, and spans (ledger rows of several fires) that began before the
+    range and reach into it. An index finds spans that began less than a day before the range; of longer spans, only the
+    newest ledger row of each job is checked."""
     lanes: dict[str, Any] = {"b": list(job_ids), "since": since}
     rows = await tx.fetch(FINISHED_OF_LANES, **lanes, until=until, limit=limit, **_made(now, since))
     begins = since - DAY

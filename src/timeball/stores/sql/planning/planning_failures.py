@@ -1,8 +1,8 @@
-"""Jobs whose planning failed. Each of them is postponed alone, and the reason is stored.
+"""Jobs whose planning failed. Each of them is postponed separately, and the reason is stored.
 
-`plan_at` moves, `next_fire_at` does not: the next successful plan starts at the fire that was due first. A row in
-`planning_failures` is valid only while the job has the version and the `plan_at` that the row names, so no plan or
-change of a job has to delete the row.
+A failure moves `plan_at` of the job but not `next_fire_at`: the next successful plan starts at the fire that was due
+first. A row in `planning_failures` is valid only while the job has the version and the `plan_at` that the row names, so
+no plan or change of a job has to delete the row.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class _Writes(Struct):
     runs: list[HeldRun] = []
     history: list[NewHistoryRow] = []
     gone: list[RunRow] = []
-    """Blocked runs that are skipped: they are deleted, and a ledger row counts their fires."""
+    """Blocked runs that are skipped. Their rows are deleted, and a ledger row counts their fires."""
     free: list[str] = []
     jobs: list[tuple[str, Micros | None, Micros | None, str | None, int, Micros | None]] = []
 
@@ -218,7 +218,8 @@ def _newest_due(plan: JobPlan, now: Micros) -> Micros | None:
 
 
 def _admit(run: NewRun, live: LiveRuns | None, tail: Tail, now: Micros) -> int | None:
-    """Return the holds of a new run; None if the overlap policy skips it, and then add it to the ledger row."""
+    """Return the holds of a new run. If the overlap policy skips the run, return None and add its fire to the ledger
+    row."""
     if live is None:
         tail.close()
         return 0

@@ -49,7 +49,8 @@ MAX_LOOKED_AT: Final = 1_000
 
 
 class _Snapshot(Struct, frozen=True):
-    """The result of one look for a preemption: the waiting run and the attempt to suspend for it, if there are any."""
+    """The result of one search for a preemption: the waiting run and the attempt to suspend for it, if there are
+    any."""
 
     watched: bool
     """True if an attempt could be suspended, or is suspended."""

@@ -33,7 +33,7 @@ LIST_SESSIONS = query("list_sessions")
 REVOKE_SESSION = query("revoke_session")
 
 MAX_DROPPED_ROWS: Final = 100
-"""Each new row removes at most this many that have ended."""
+"""Maximum number of ended sessions or used tokens that the insert of a new row deletes."""
 _AFTER_ALL: Final = "s_g"
 """Sorts after all ids of sessions, which continue with hexadecimal digits."""
 

@@ -1,1 +1,1 @@
-"""Between rows and the values of the domain."""
+"""Conversion between rows of the database and values of the domain."""

@@ -1,4 +1,4 @@
-"""Jobs as rows, and back."""
+"""Conversion of jobs to rows and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs as rows, live and finished, and back."""
+"""Conversion of live and finished runs to rows and back."""
 
 from __future__ import annotations
 

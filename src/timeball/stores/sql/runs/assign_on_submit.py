@@ -1,7 +1,8 @@
-"""Assign due runs to idle workers in the transaction that submits them.
+"""Assigns due runs to idle workers in the transaction that submits them.
 
-A run that is inserted as already claimed does not pass through the queue, which saves half of its cost. This is fair
-only while no other run is ready, and if the run has no special requirements. Otherwise the next claim assigns it.
+A run that is inserted as already claimed needs no claim later, which saves half of its cost. The transaction does this
+only if no other run is ready, because that run would have to be claimed first, and only if the new run has no special
+requirements. Otherwise the next claim assigns it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Counts of the failed and cancelled runs of backfills. Successful runs are not counted: they are the rest of the
-total."""
+"""Counts of the failed and cancelled runs of backfills. Successful runs are not counted: their number is the total
+minus all other runs."""
 
 from __future__ import annotations
 

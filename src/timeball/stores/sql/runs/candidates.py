@@ -46,7 +46,7 @@ PRIORITY, NOW, SPEC, TASK, GATED = map(_column, ("priority", "now", "spec", "tas
 creating a `ClaimCandidate` for each row would cost more than choosing among them.
 """
 UNREADABLE: Final = Gates("")
-"""Marks a run whose spec this version cannot read: the claim skips it and assigns the others."""
+"""Marks a run whose spec this version cannot decode. The claim skips the run and assigns the others."""
 
 
 class _Limits(Struct, rename="camel"):

@@ -17,12 +17,14 @@ LEASED_SESSIONS = query("leased_sessions")
 
 
 class LeasedSession(NamedTuple):
-    """A row of the statement `leased_sessions`. The last four columns are the same in all rows."""
+    """A row of the statement `leased_sessions`. The columns after `reserved_for` describe the store as a whole and are
+    the same in all rows."""
 
     session: str
     name: str
     dedicated: int
-    """0 if the worker takes every run; other values mean that it takes only some."""
+    """0 if the worker accepts every run. Otherwise it accepts only runs with one of its labels, or only some task
+    kinds."""
     reserved_for: str | None
     failing_host: int
     constrained: int

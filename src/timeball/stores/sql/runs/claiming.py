@@ -60,9 +60,10 @@ LOOK_AT: Final = 500
 a gate.
 """
 RESERVED_FOR: Final = 15 * MINUTE
-"""How long a worker is reserved for a placement profile. After that, another worker may be reserved for it."""
+"""Microseconds for which a worker is reserved for a placement profile. After that, another worker may be reserved for
+the profile."""
 FARTHEST: Final = SECOND
-"""Maximum time before its eligible instant at which a run is claimed."""
+"""Maximum time, in microseconds, that a run is claimed before it becomes eligible."""
 MAX_CLAIMS: Final = 1_000
 """Maximum number of runs that one claim assigns, even if the workers have more free slots. The next runs are claimed
 while these execute.
@@ -126,7 +127,7 @@ async def claim(tx: Tx, wants: Sequence[SlotRequest], ahead: Micros, credit: Mic
         failing = await failing_hosts(tx)
         gated = gated or any(gates_of(ClaimCandidate(*row), failing) is not None for row in rows)
     if constrained or by_kind or gated:
-        if len(slots) < LOOK_AT and rows and (gated or by_kind):  # most may have to wait
+        if len(slots) < LOOK_AT and rows and (gated or by_kind):  # most of the candidates may have to wait at a gate
             rows = await tx.fetch(claimable, ahead=ahead, free=LOOK_AT, level=level)
         choice = _Choice(tx, waiting.wants, leased, credit)
         return await choice.make(rows, ahead, before, constrained or bool(by_kind), failing)
@@ -280,7 +281,7 @@ class _Choice:
         if not suited:
             return []
         free = min(sum(offer.slots for offer in offers), MAX_CLAIMS)
-        if any(offer.kinds is not None for offer in offers):  # the first ones may be of other kinds
+        if any(offer.kinds is not None for offer in offers):  # the first runs may be of other kinds
             free = max(free, LOOK_AT)
         return await self._tx.fetch(FITTING_RUNS, b=sorted(suited), ahead=ahead, free=free)
 

@@ -1,10 +1,12 @@
 """Gates: limits that runs share. Before a claim, a run passes all its gates or waits at one of them.
 
-A permit of a concurrency key is the running run itself, so no permit can leak. The tokens of a rate limit are stored as
-one instant in the row of the gate. The row of a host is its circuit breaker. Every check or change of a gate is made
-under the lock on its row. That lock is taken last: a transaction that ends runs takes it after the locks on jobs,
-ordering keys and runs; a claim skips gates that are locked. A transaction that holds a gate waits for no other lock, so
-there are no deadlocks.
+A concurrency limit has no stored permits: the running runs with its key are counted, so a permit cannot remain taken
+after its run has ended. The tokens of a rate limit are stored as one instant in the row of the gate. The row of a host
+is its circuit breaker.
+
+Every check or change of a gate is made under the lock on its row. That lock is taken last: a transaction that ends runs
+takes it after the locks on jobs, ordering keys and runs; a claim skips gates that are locked. A transaction that holds
+a gate waits for no other lock, so there are no deadlocks.
 """
 
 from __future__ import annotations
@@ -42,10 +44,10 @@ QUEUE_AT_GATE = query("queue_at_gate")
 LET_THROUGH = query("let_through")
 
 SOON: Final = 20 * MILLISECOND
-"""Delay until the next check of a gate whose first run is locked by another transaction, or whose tokens come
-quickly."""
+"""Microseconds until the next check of a gate whose first run is locked by another transaction, or which gets a token
+soon."""
 LATELY: Final = SECOND
-"""How long a run that passed a gate is expected to be claimed. After that the next run may pass."""
+"""Microseconds that a run has to be claimed after it passed a gate. After that the next run may pass."""
 MAX_AT_ONCE: Final = 500
 """Maximum number of runs that pass a gate in one transaction: thousands may wait for a host that recovered."""
 
@@ -258,7 +260,7 @@ async def _let_through(tx: Tx, row: GateRow, now: Micros) -> GateRow:
         record_holds(tx, await tx.fetch(LET_THROUGH, b=sorted(first)))
     look_at: Micros | None
     if room and len(first) == wanted:
-        # A run that passed may never be claimed: it was cancelled, or waits for something else.
+        # A run that passed the gate may never be claimed: it was cancelled, or waits for something else.
         look_at = now + (SOON if row.open_until is None and _kind(row) != "limit" else LATELY)
     elif room:
         look_at = now + SOON  # no run is left, or another transaction has locked them
@@ -269,11 +271,12 @@ async def _let_through(tx: Tx, row: GateRow, now: Micros) -> GateRow:
 
 
 async def _room(tx: Tx, row: GateRow, now: Micros) -> int:
-    """Return how many more runs may pass. Permits and tokens are taken when the runs are claimed."""
+    """Return how many more runs may pass the gate. A run that passes takes no permit and no token; its claim takes
+    them."""
     match _kind(row):
         case "limit":
             ((_, _, taken),) = await tx.fetch(PERMITS, b=[(row.tenant, row.gate)])
-            # The capacity of a gate that was deleted and created again is set by the next claim.
+            # A gate that was deleted and created again has no capacity yet; the next claim sets it.
             return max(0, row.capacity - int(taken)) if row.capacity else 1
         case "rate":
             return TokenBucket(max(1, row.capacity), max(1, row.pace), row.spent_until).tokens(now)

@@ -37,7 +37,7 @@ TURNS_HELD = query("turns_held")
 DEAD_HOLDERS = query("dead_holders", gave_up=literals(GAVE_UP))
 
 FIRST: Final[Micros] = -1
-"""Sorts before every fire time."""
+"""A fire time that sorts before every other one."""
 
 OrderingKey = tuple[str, str]
 """Tenant and ordering key."""
@@ -58,7 +58,7 @@ class LiveHolder(Struct, frozen=True):
     run_id: str
     fire_time: Micros
     can_wait: int
-    """1 if another run may take the key: this one was never claimed, and is no retry."""
+    """1 if another run may take the key from this one, because this run was never claimed and is not a retry."""
     job_id: str
 
 
@@ -70,7 +70,7 @@ class _Head(Struct, frozen=True):
     run_id: str | None
     fire_time: Micros
     awaited_job: str | None
-    """The job of the run, if an earlier run of that job blocks it."""
+    """The id of the job of this run, if an earlier run of that job blocks it; None otherwise."""
 
 
 class _Place(NamedTuple):
@@ -168,10 +168,9 @@ async def _pass_to_earlier(
 
 
 async def reconsider(tx: Tx, given_back: Sequence[EndedRun]) -> None:
-    """Decide again which runs hold the keys of runs that workers released. If an earlier run was queued under the same
-    key after the claim, this run gets the key, unless an earlier run of its own job blocks it: that is the released
-    run. The keys are locked.
-    """
+    """Decide again which run holds the key, for keys of runs that workers released. An earlier run may have been queued
+    under the same key after the claim: it gets the key, unless the released run blocks it as an earlier run of the same
+    job. The keys are locked."""
     holders = await lock(tx, (each.key for each in given_back))
     held = {each.run_id: each.key for each in given_back if holders[each.key] == each.run_id}
     movable = [each for each in (await _live_holders(tx, sorted(held))).values() if each.can_wait] if held else []
@@ -187,10 +186,10 @@ async def reconsider(tx: Tx, given_back: Sequence[EndedRun]) -> None:
 
 
 async def swap_with_waiting(tx: Tx, runs: Sequence[tuple[NewRun, int]], waiting: Container[str]) -> set[str]:
-    """Exchange the places of runs that would wait for each other for ever: a new run that waits for an earlier run of
-    its job, while that run waits behind it for their ordering key. Return the ids of the new runs that no run of their
-    job blocks any more. `runs` are about to be inserted, each with its holds; those in `waiting` wait for their key.
-    The jobs and keys are locked."""
+    """Exchange the places of two runs of one job that would wait for each other forever: the new run waits for the
+    earlier run to end (overlap), and the earlier run waits behind the new one for their ordering key. Return the ids of
+    the new runs that no run of their job blocks any more. `runs` are about to be inserted, each with its holds; those
+    in `waiting` wait for their key. The jobs and keys are locked."""
     taken = {run.job_id for run, holds in runs if not holds & Hold.OVERLAP}
     first: dict[str, _Place] = {}
     for run, holds in runs:

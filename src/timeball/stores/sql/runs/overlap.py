@@ -1,7 +1,7 @@
-"""The live runs of a job whose runs may not overlap, and what the overlap policy decides about another run.
+"""The live runs of a job whose runs may not overlap, and the decision of the overlap policy about another run.
 
-All of this happens under the lock on the row of the job. `Hold.OVERLAP` of a run changes only under that lock, and a
-serial run ends only under it. A READY run may be claimed at the same time, which leaves it live.
+The caller holds the lock on the row of the job. `Hold.OVERLAP` of a run changes only under that lock, and a serial run
+ends only under it. A claim of a READY run does not need the lock; the run stays live.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ class LiveRuns(Struct):
     active: list[str] = []
     """Runs that block all others of the job: READY, RUNNING, or BLOCKED by something else than an earlier run."""
     active_since: Micros = NEVER
-    """When the first of the active runs was created. A fire before this instant does not overlap with these runs."""
+    """The instant at which the first of the active runs was created. A fire before this instant does not overlap with
+    the active runs."""
     waiting: list[OverlappingRun] = []
     """Runs that are blocked by an active one, and are due."""
     future: list[OverlappingRun] = []
@@ -47,7 +48,7 @@ class LiveRuns(Struct):
     free: list[str] = []
     """Runs to unblock: no earlier run is live any more."""
     successor: str | None = None
-    """The run that replaces all active ones, under a policy that replaces."""
+    """The run that replaces all active ones, if the overlap policy is `cancel_previous` or `terminate_previous`."""
     keys: set[tuple[str, str]] = set()
     """The ordering keys of the runs, each with its tenant."""
     kept_back: set[str] = set()
@@ -86,7 +87,7 @@ class LiveRuns(Struct):
 
     @property
     def empty(self) -> bool:
-        """True if no live run blocks a run that is due."""
+        """True if no live run blocks a new run that is due now."""
         return not self.active and not self.waiting
 
     @property
@@ -134,7 +135,8 @@ async def live_runs(tx: Tx, jobs: Sequence[tuple[str, Overlap, bool]], now: Micr
     found = {job_id: LiveRuns(policy) for job_id, policy, _ in jobs}
     if not found:
         return found
-    # The run of a one-shot job is not serial until the job may have another run: then its end has to unblock that.
+    # The run of a one-shot job is marked as serial only when the job may get another run, because then its end has to
+    # unblock that other run.
     if strangers := [job_id for job_id, _, serial in jobs if not serial]:
         await tx.execute(MAKE_SERIAL, b=strangers)
     rows = await tx.fetch(LIVE_RUNS_OF_JOBS, b=list(found))

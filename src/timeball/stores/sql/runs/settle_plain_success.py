@@ -1,8 +1,8 @@
-"""Settlement of plain successes: attempts that succeeded, and whose end affects no other run. Their runs move to the
-history with one statement.
+"""Settles plain successes: attempts that succeeded, and whose end affects no other run.
 
-Most attempts are plain successes, and no rule has to be evaluated for them. `settling` handles all others, and these
-too if a condition turns out not to hold.
+Their runs move to the history with one statement, because no rule has to be evaluated for them. Most attempts are plain
+successes. The module `settling` settles all other attempts, and also those for which the statement finds that a
+condition does not hold.
 """
 
 from __future__ import annotations

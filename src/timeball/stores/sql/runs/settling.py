@@ -236,8 +236,8 @@ def _needs_rules(run: RunRow, settlement: Settlement) -> bool:
 
 
 def _may_have_started(run: RunRow, settlement: Settlement) -> bool:
-    """True if the attempt may have started. A worker reports a start when it gives an attempt to its executor; it may
-    find out later that nothing began."""
+    """True if the attempt may have started. A worker reports a start when it gives the attempt to an executor, and may
+    report later that nothing was executed."""
     if isinstance(settlement.outcome, Released) and not settlement.outcome.begun:
         return False
     return settlement.started_at is not None or run.attempt_started_at is not None
@@ -252,7 +252,7 @@ def _apply(writes: _Writes, run: RunRow, settlement: Settlement, transition: Tra
             writes.released.add(run.job_id)
         return to
     assert to is State.READY
-    # A run that was claimed before its time and comes back must not run early.
+    # A run that was claimed before its time and was released must not run before that time.
     eligible_at = min(max(transition.eligible_at, run.due), MAX)
     if transition.event is Event.GIVE_BACK:
         may_have_started = _may_have_started(run, settlement)

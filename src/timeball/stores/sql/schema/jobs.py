@@ -11,13 +11,13 @@ from timeball.stores.sql.schema.table import Table
 
 
 class NewJobRow(Struct, frozen=True):
-    """A new job that fires once, at once."""
+    """The row of a new job that fires once, immediately."""
 
     id: str
     tenant: str
     name: str
     spec: str
-    """JSON. `name`, `task_id`, `user_id` are copies from it, to be searched."""
+    """The spec as JSON. The columns `name`, `task_id` and `user_id` are copies of its fields, for searches."""
     user_id: str
     anchor: Micros
     created_at: Micros
@@ -60,7 +60,7 @@ class VersionRow(Struct, frozen=True):
     """The first version with this spec."""
     made_at: Micros | None
     made_by: str | None
-    """The name of the key of the request that made it; None if the job was created with it."""
+    """The name of the API key of the request that made this spec; None if the job was created with it."""
     replaced_by: str | None
 
 
@@ -96,7 +96,7 @@ class UpstreamEventRow(Struct, frozen=True):
     status: str
     ended_at: Micros
     fire_time: Micros | None
-    """The fire of the following job that the event became; None before."""
+    """The fire of the following job that the event caused; None until the event is applied."""
 
 
 class IdempotencyRow(Struct, frozen=True):

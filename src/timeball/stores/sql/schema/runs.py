@@ -40,7 +40,7 @@ class NewRunRow(PlainRunRow, frozen=True):
 
 
 class RuledRunRow(NewRunRow, frozen=True):
-    """A new run that is constrained by other runs, by time or by placement, or that is the retry of another."""
+    """The row of a new run that other runs, a time or its placement constrain, or that retries another run."""
 
     retry_of: str | None
     due_at: Micros | None
@@ -193,9 +193,10 @@ class GateRow(Struct, frozen=True):
     tenant: str
     gate: str
     capacity: int = 0
-    """The limit of a concurrency key, or the burst of a rate, as in the spec of the run that came last."""
+    """The limit of a concurrency key, or the burst of a rate limit, from the spec of the run that a claim considered
+    last."""
     pace: Micros = 0
-    """Time from one token of a rate to the next."""
+    """Microseconds from one token of a rate limit to the next."""
     spent_until: Micros = 0
     failures: int = 0
     failed_at: Micros = 0

@@ -29,7 +29,7 @@ class Table:
 
 
 def _plain(hint: object) -> object:
-    """The type without `| None`."""
+    """Return the type without `| None`."""
     if isinstance(hint, types.UnionType):
         return next(part for part in typing.get_args(hint) if part is not type(None))
     return hint

@@ -20,17 +20,17 @@ class WorkflowRunRow(Struct, frozen=True):
     """See `names.FlowState`."""
     tasks: int
     open: int
-    """Number of tasks that have not ended; of a workflow run that stops, number of live runs."""
+    """Number of tasks that have not ended. For a workflow run that was cancelled: number of live runs of its tasks."""
     failed: int
     skipped: int
     because: str
-    """The first task that failed, and how."""
+    """The name of the first task that failed, and its error."""
     spec: str
-    """The spec that its tasks share: that of the job, without its tasks."""
+    """The spec that all tasks of the run share: the spec of the job without its tasks."""
 
 
 class WorkflowTaskRow(Struct, frozen=True):
-    """A task of a workflow run, or an instance of one: see `progress.Step`."""
+    """The row of a task of a workflow run, or of an instance of one: see `progress.WorkflowStep`."""
 
     flow_id: str
     place: int

@@ -1,8 +1,8 @@
-"""Advance workflow runs: count ended tasks off at the tasks that need them, and create the runs of tasks that may
-start.
+"""Advances workflow runs: updates the tasks that need ended tasks, and creates the runs of tasks that may start.
 
 A task is *fresh* if it is ready to start, or has ended and the tasks that need it have not been updated. Only fresh
-tasks are read, so that the cost does not grow with the size of the workflow."""
+tasks are read, so that the cost does not grow with the size of the workflow.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class WorkflowAdvance:
             self._take(await self._tx.fetch(TASKS_AT, b=missing))
 
     def _ended(self) -> list[tuple[Flow, WorkflowStep]]:
-        """Return the ended tasks whose end the tasks that need them do not know yet."""
+        """Return the tasks that have ended and whose dependents have not been updated."""
         return [
             (self._flows[flow_id], step)
             for (flow_id, _, _), step in self._steps.items()
@@ -90,8 +90,8 @@ class WorkflowAdvance:
         ]
 
     async def join(self) -> None:
-        """End the tasks all of whose instances have ended. In a workflow run that was cancelled, only count ended tasks
-        off."""
+        """End the tasks all of whose instances have ended. If the workflow run was cancelled, only count its ended
+        tasks."""
         complete: list[tuple[str, WorkflowStep]] = []
         for flow, step in self._ended():
             if flow.state == FlowState.STOPPING:
@@ -107,7 +107,8 @@ class WorkflowAdvance:
                     complete.append((flow.id, task))
         if not complete:
             return
-        # Failed instances are counted in the store: it has these ends already, before this transaction writes its own.
+        # The store counts the failed instances: it has the ends of these instances already, before this transaction
+        # writes.
         places = [(flow_id, task.place) for flow_id, task in complete]
         rows = await self._tx.fetch(FAILED_INSTANCES, b=places)
         failed = {(flow_id, place): (count, first) for flow_id, place, count, first in rows}
@@ -179,7 +180,8 @@ class WorkflowAdvance:
         return spec.with_parameters({} if isinstance(found, MissingReference) else found)
 
     def _object(self, key: str, gone: str) -> Any:
-        """Return the content of an object in object storage; if it is not fetched yet, ask the caller for it."""
+        """Return the content of an object in object storage. If the caller has not fetched it yet, add its key to the
+        keys that the caller fetches before the next try."""
         if key not in self._large:
             self.wants.add(key)
             return _AWAITED

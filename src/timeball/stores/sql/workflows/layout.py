@@ -96,14 +96,15 @@ def _laid_out(
 
 
 def _again(flow_id: str, task: WorkflowStep, instances: Sequence[WorkflowStep]) -> list[Row]:
-    """Reset the instances of a task that did not succeed, so that only these run again, and return the rows of all."""
+    """Reset those instances of a task that did not succeed, so that only they run again, and return the rows of all
+    instances."""
     for each in instances:
         if each.state is not TaskState.SUCCEEDED:
             each.state, each.fresh, each.run_id, each.reason = TaskState.WAITING, True, None, ""
     task.instances = len(instances)
     task.open = sum(each.fresh for each in instances)
     task.state, task.fresh = TaskState.RUNNING, False
-    if task.open == 0:  # the task failed for a reason other than its instances
+    if task.open == 0:  # every instance had succeeded, and the task failed for another reason
         task.end(TaskState.SUCCEEDED)
     return [new_row(flow_id, each) for each in instances]
 

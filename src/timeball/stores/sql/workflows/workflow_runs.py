@@ -95,7 +95,8 @@ class WorkflowRuns(StorePart):
         return done
 
     async def _begin(self, run_ids: Sequence[str]) -> AdvanceResult:
-        """Begin workflow runs in one transaction. One that cannot begin is put off, so that the others begin."""
+        """Begin workflow runs in one transaction. A workflow run that cannot begin is postponed, so that the others
+        begin."""
         done = AdvanceResult()
         broken: list[str] = []
 
@@ -117,8 +118,8 @@ class WorkflowRuns(StorePart):
         return done
 
     async def _advance(self, flows: Mapping[str, str], limit: int, large: Mapping[str, bytes | None]) -> AdvanceResult:
-        """Advance workflow runs in one transaction; if that fails, each in its own, so that a broken one stops no
-        other."""
+        """Advance workflow runs in one transaction. If that transaction fails, advance each run in a transaction of its
+        own, so that a broken run does not stop the others."""
         try:
             return await self._db.write(partial(_advance, flows, limit, large))
         except TimeballError:
@@ -201,7 +202,7 @@ async def _begin(run_ids: Sequence[str], tx: Tx) -> AdvanceResult:
     over: dict[str, Flow] = {}
     for run in ready:
         spec, state = specs[run.id]
-        if state is None:  # else it began before, and was given back
+        if state is None:  # else the run began before and was released
             flow = await lay_out(tx, run, spec)
             if flow.open == 0:
                 over[run.id] = flow
@@ -272,7 +273,8 @@ async def _end(tx: Tx, over: Sequence[Flow], done: AdvanceResult) -> AdvanceResu
 
 
 async def _conclude(tx: Tx, over: Sequence[tuple[RunRow, Flow]], now: Micros) -> None:
-    """Move workflow runs to the history. A cancel wins over the outcome of the tasks. The rows are locked."""
+    """Move workflow runs whose tasks have all ended to the history. If a run was cancelled, it ends as cancelled,
+    whatever the outcome of its tasks. The rows are locked."""
     history: list[NewHistoryRow] = []
     gone: list[EndedRun] = []
     for run, flow in over:
