@@ -46,7 +46,8 @@ async def allow(store: Store, key: str, config: ServerConfig) -> None:
     done = await _allow(store, digest, source, last)
     if done:
         if last != digest:
-            # on a read-only disk the last key is not recorded, and the rule allows for that
+            # On a read-only disk the key of this start is not recorded. `domain.bootstrap_key` has a rule for servers
+            # without a record.
             with contextlib.suppress(OSError):
                 _write(memory, digest)
     else:

@@ -1,7 +1,7 @@
 """Hides the secrets in the environment and the arguments of this process from other processes.
 
-`/proc/PID/environ` and `/proc/PID/cmdline` show the memory where the kernel put both at the start, even if the program
-changes its copies. Every user may read the latter.
+`/proc/PID/environ` and `/proc/PID/cmdline` show the memory in which the kernel stored both at the start of the process,
+even if the program changes its copies. Every user may read `/proc/PID/cmdline`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ HIDDEN: Final = ord("*")
 
 
 def hide_secrets() -> None:
-    """Call it after the configuration was read, before threads are started."""
+    """Overwrite the secrets in the initial memory of the process. Call it after the configuration was read, before
+    threads are started."""
     for setting in config.SECRETS:
         os.environ.pop(setting.variable, None)
     if sys.platform != "linux":
@@ -31,7 +32,8 @@ def hide_secrets() -> None:
     # 0: no other process of this user may trace this one, nor read its memory, environment and descriptors.
     ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
     for name, value in os.environ.items():
-        # moves the entry elsewhere: libraries still find it after the original memory is overwritten below
+        # Setting the entry again moves it to other memory, so that libraries still find it after the original memory is
+        # overwritten below.
         os.putenv(name, value)
     argv_start, argv_end, env_start, env_end = _initial_memory()
     flags = frozenset(setting.flag.encode() for setting in config.SECRETS if setting.flag)

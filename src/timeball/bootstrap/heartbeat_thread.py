@@ -41,7 +41,7 @@ Connect = Callable[[], AbstractAsyncContextManager[Beats]]
 
 
 class Standby:
-    """The thread. It watches a worker until it is closed."""
+    """The thread that sends beats in place of a blocked event loop. It watches one worker until it is closed."""
 
     def __init__(self, worker: Worker, connect: Connect, look_interval: Micros = LOOK_INTERVAL) -> None:
         self._worker = worker

@@ -42,7 +42,7 @@ def close_files(config: ServerConfig) -> None:
 
 
 def _close(path: Path) -> bool:
-    """True if other users had permissions, and they were removed."""
+    """Remove the permissions of other users from a file. Return True if there were any."""
     try:
         found = path.stat()
         if found.st_uid != os.geteuid() or not found.st_mode & 0o077:

@@ -158,7 +158,7 @@ async def _open(config: ServerConfig) -> AsyncIterator[Store]:
 
 
 async def _large_value_store(config: ServerConfig, store: Store) -> LargeValueStore:
-    """Return the store of large values, or an empty one if no place is configured."""
+    """Return the store of large values. If no object storage is configured, it is one that offloads nothing."""
     if config.objects is None:
         return LargeValueStore()
     from timeball.object_stores.bucket import Unopened

@@ -86,7 +86,7 @@ async def start_worker(
 def executors(
     scripts_dir: Path, processes: Processes, python: PythonExecutor, stack: contextlib.AsyncExitStack
 ) -> tuple[Executor, ...]:
-    """The executor of each task kind."""
+    """Return the executor of each task kind."""
     http = LazyExecutor("http", _http)
     stack.push_async_callback(http.close)
     return (

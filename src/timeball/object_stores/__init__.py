@@ -1,1 +1,1 @@
-"""Where objects are kept."""
+"""Implementations of object storage: a folder, or a bucket of a cloud service."""

@@ -28,9 +28,8 @@ class AttemptIdentity(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class AttemptWithLocks(AttemptIdentity, frozen=True, kw_only=True, rename="camel"):
-    """An attempt, and the locks that its settlement takes before it locks the run. Both fields are hints: the row of
-    the run decides.
-    """
+    """An attempt, and the locks that its settlement takes before it locks the run. Both fields are hints that may be
+    outdated: the store decides by the row of the run."""
 
     serial: bool
     """True if the runs of the job may not overlap: lock the job."""

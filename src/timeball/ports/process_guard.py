@@ -19,7 +19,7 @@ class Guard(Protocol):
         ...
 
     def renew_from_thread(self, deadline: Micros) -> None:
-        """Do the same as `renew` from a thread other than that of the event loop, which may be stalled."""
+        """Set the deadline, like `renew`, from a thread other than that of the event loop, which may be stalled."""
         ...
 
     def kill_all(self) -> None:

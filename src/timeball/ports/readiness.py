@@ -7,11 +7,12 @@ from msgspec import Struct
 
 class Readiness(Struct, frozen=True):
     checks: dict[str, bool]
-    """By name: True if a part that requests and runs depend on works."""
+    """The result of each check, by name: True if that part of the server works. Requests and runs depend on all of
+    these parts."""
     problems: dict[str, str]
-    """By name: why a check failed. The text is the kind of an error, never its message."""
+    """Why checks failed, by name. The text is the kind of an error, never its message."""
     degraded: dict[str, str]
-    """By name: why a loop fails that no request and no run depends on. Such a loop does not make the server unready."""
+    """Why loops fail that no request and no run depends on, by name. Such a loop does not make the server unready."""
 
     @property
     def is_ready(self) -> bool:

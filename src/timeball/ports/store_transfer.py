@@ -16,7 +16,7 @@ class TransferProgress:
     rows: int = 0
     """Number of rows or objects that are copied so far."""
     of: int | None = None
-    """Their total number; None: it is not known."""
+    """Total number of rows or objects to copy; None: it is not known."""
 
 
 Report = Callable[[TransferProgress], None]

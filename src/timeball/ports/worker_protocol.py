@@ -33,7 +33,7 @@ yet.
 """
 MAX_OUTCOMES_PER_REPORT: Final = 2_000
 MAX_NOTES_PER_REPORT: Final = 2_000
-"""Maximum number of each of these in one report: starts, progress updates, and answers to preemption orders."""
+"""Maximum number of starts in one report, of progress updates, and of answers to preemption orders."""
 MAX_CHUNKS_PER_REPORT: Final = 5_000
 MAX_CHUNK_LENGTH: Final = 65_536
 """Maximum number of characters of one chunk of output."""
@@ -103,7 +103,7 @@ class Assignment(AttemptIdentity, frozen=True, rename="camel", omit_defaults=Tru
     """Start the attempt this many microseconds after the answer arrived, never earlier."""
     fire_time: Micros
     serial: bool
-    """The worker returns it in its report: it tells the store whether to lock the job when it settles the attempt."""
+    """True if the store has to lock the job when it settles the attempt. The worker returns the value in its report."""
     turn: tuple[str, str] | None = None
     """Tenant and ordering key. The worker returns them in its report: they tell the store which ordering key to lock.
     """
@@ -274,7 +274,7 @@ class WorkerProtocol(Protocol):
     """
 
     async def hello(self, hello: RegisterWorker) -> WorkerRegistered:
-        """Open a session for a worker, with a lease that starts now. Each call opens a new session."""
+        """Register a worker: open a session for it, with a lease that starts now. Each call opens a new session."""
         ...
 
     async def poll(self, poll: Poll) -> PollResponse:

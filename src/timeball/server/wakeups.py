@@ -10,7 +10,8 @@ from timeball.ports.wakeups import Topic
 
 
 class Subscription:
-    """An event that a task can wait for with a timeout, without a task of its own."""
+    """An event that a task can wait for with a timeout, without the extra asyncio task that `asyncio.wait_for`
+    needs."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()

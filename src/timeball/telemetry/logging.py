@@ -55,9 +55,8 @@ class Unfailing:
 
 
 class StandardError(logging.Handler):
-    """Writes to the `sys.stderr` of the moment, so that the log lines of a job's function become the output
-    of its run.
-    """
+    """A stream that writes to the current `sys.stderr`. While a function of a job executes, that is replaced, so that
+    its log lines become output of its run."""
 
     def emit(self, record: logging.LogRecord) -> None:
         try:

@@ -46,9 +46,8 @@ class SuspendedSlots(Struct):
     left: Micros | None
     """Microseconds that were left until the timeout of the attempt. Time in suspension does not count."""
     alarms: list[Timer]
-    """Two timers that resume the attempt: one if no other attempt uses the slots, one when the maximum suspension is
-    over.
-    """
+    """The two timers that resume the attempt: one fires if no other attempt uses the slots, the other when the maximum
+    time of the suspension is over."""
     taken: bool = False
     """True if another attempt uses the slots."""
 
@@ -82,7 +81,8 @@ class HeldAttempt(Struct, eq=False):
     refused: bool = False
     """True if the server has refused the outcome of the attempt."""
     unreported: Outcome | None = None
-    """The real outcome, while a failure is reported in its place."""
+    """The real outcome of the attempt, while a failure is reported in its place because the server refused that
+    outcome."""
     output: AttemptOutput | None = None
     alarm: Timer | None = None
     """A timer for the start of the attempt while it waits, then for its timeout."""
@@ -90,9 +90,9 @@ class HeldAttempt(Struct, eq=False):
     """The asyncio task that executes the attempt, while it does."""
     stop: Stop | None = None
     callback: Callable[[], None] | None = None
-    """Called to tell the executor that the attempt is to stop."""
+    """The function that the executor registered. The worker calls it when the attempt is to stop."""
     suspend: Callable[[], None] | None = None
-    """Called to suspend the processes of the attempt. None: they cannot be suspended."""
+    """The function that suspends the processes of the attempt; None if they cannot be suspended."""
     resume: Callable[[], None] | None = None
     suspension: SuspendedSlots | None = None
     """Set while the attempt is suspended and its slots are free for others."""

@@ -157,9 +157,8 @@ class Attempts:
                 self._watch_stopping(attempt)
 
     def make_room(self, token: int, number: int) -> None:
-        """Execute a preemption order: suspend the attempt and free its slots. An attempt that cannot be suspended but
-        may be repeated is returned to the queue.
-        """
+        """Execute a preemption order: suspend the attempt, so that its slots become free. An attempt that cannot be
+        suspended but may be repeated is returned to the queue."""
         attempt = self._held.get(token)
         if attempt is None or not attempt.runs or attempt.stop is not None or number <= attempt.asked:
             return
@@ -320,9 +319,9 @@ class Attempts:
         self._outbox.amend()
 
     def _verdict(self, attempt: HeldAttempt, outcome: Outcome) -> Outcome:
-        """Return the outcome to report for an attempt that was ordered to stop. It depends on the reason of the stop,
-        not on how the attempt ended; only the fact that it never began is kept.
-        """
+        """Return the outcome to report for an attempt that was ordered to stop. The outcome follows from the reason of
+        the stop, not from how the attempt ended. Only the information that the attempt never began is kept from its own
+        outcome."""
         begun = not isinstance(outcome, Released) or outcome.begun
         match attempt.stop:
             case None | Stop.LOST:

@@ -197,7 +197,7 @@ class ReportQueue:
         if attempt.output is not None:
             attempt.output.close()
             self._collect(attempt)
-        if not self._ended:  # otherwise the session was already notified
+        if not self._ended:  # else the session was notified before
             self._wake()
         self._ended.append(attempt)
 
@@ -209,10 +209,10 @@ class ReportQueue:
         self._wake()
 
     def apart(self, batch: ReportContent, fault: str) -> list[ReportContent]:
-        """Split a batch that fails each time although an empty report succeeds. Return the batches to send instead, in
-        order. A single outcome that fails is replaced by a failure with the reason, once. If that fails as well, its
-        content is not the cause: the original outcome is queued again, behind the others.
-        """
+        """Split a batch that the server cannot store although it stores an empty report. Return the batches to send
+        instead, in order. If the batch is a single outcome, it is replaced once by a failure with the reason. If that
+        failure cannot be stored either, the content is not the cause: the original outcome is queued again, behind the
+        others."""
         if batch.size > 1 or not batch.ended:
             return batch.parts(fault)
         (attempt,) = batch.ended

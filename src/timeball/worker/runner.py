@@ -1,8 +1,9 @@
 """Executes attempts in lanes. A lane is an asyncio task that executes one attempt after the other.
 
 An attempt that never awaits costs no task and no turn of the event loop: its lane continues with the next attempt at
-once. When an attempt does await, another lane executes the rest. Compared with stepping coroutines by hand,
-`asyncio.current_task()` stays correct for the code of the job; timeouts and HTTP clients rely on it.
+once. When an attempt does await, another lane executes the attempts behind it. The alternative, to step the coroutines
+of jobs without a task, would give the code of a job a wrong `asyncio.current_task()`; timeouts and HTTP clients rely on
+it.
 """
 
 from __future__ import annotations

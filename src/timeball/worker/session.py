@@ -24,7 +24,7 @@ from timeball.worker.report_queue import ReportContent, ReportQueue
 from timeball.worker.timers import Timer, Timers
 
 WAIT: Final = 10 * SECOND
-"""Maximum number of microseconds that a server may keep a poll pending."""
+"""Maximum number of microseconds that a server may keep a poll of this worker pending."""
 ANSWER: Final = 10 * SECOND
 """Microseconds that the answer to a poll may take beyond `WAIT`. After that, the call counts as lost."""
 MARGIN: Final = SECOND
@@ -36,9 +36,8 @@ POLL_RETRY_DELAY: Final = 20 * MILLISECOND
 MAX_EQUAL_FAULTS: Final = 3
 """Number of equal errors in a row after which the report counts as their cause and is split."""
 MAX_TURNS: Final = 4
-"""Maximum number of event loop turns before the next poll, while new attempts wait to be started. One poll that offers
-nearly all slots is better than one that offers a few, and another one for the rest.
-"""
+"""Maximum number of event loop turns for which the next poll is delayed, while new attempts wait to be started. One
+poll that offers nearly all slots is better than one that offers a few, followed by another that offers the others."""
 
 log = logging.getLogger("timeball.worker")
 
@@ -62,11 +61,11 @@ class Backoff:
 
 
 class Faults:
-    """Counts the errors of one report, to decide whether the report is their cause. The same error each time means that
-    the report may contain something that can never be stored.
+    """Counts the errors of one report, to decide whether the content of the report is their cause.
 
-    An unreachable or slow server says nothing about the report. Once a report was found to be the cause, one error is
-    enough to split a part of it further. A single item gets as many tries as the whole report had.
+    The same error each time means that the report may contain something that can never be stored. An unreachable or
+    slow server says nothing about the report. Once a report was found to be the cause, one error is enough to split a
+    part of it further. A part with a single item gets as many tries as the whole report had.
     """
 
     def __init__(self) -> None:
@@ -236,10 +235,10 @@ class ServerSession:
                     await self._clock.sleep(POLL_RETRY_DELAY)
 
     async def _let_short_ones_end(self) -> None:
-        """Let short attempts end before the next poll. Most attempts end within the next turn of the event loop and are
-        reported in the turn after it. The poll is sent between the two, with their slots. A server on another machine
-        then claims first, and settles while the new attempts execute; a server in this process does both in one commit.
-        """
+        """Wait until short attempts have ended before the next poll is sent. Most attempts end within the next turn of
+        the event loop and are reported in the turn after it. The poll is sent between the two, and offers their slots.
+        A server on another machine then claims first, and settles while the new attempts execute; a server in this
+        process does both in one commit."""
         for _ in range(MAX_TURNS):
             await asyncio.sleep(0)
             if not self._holder.is_overloaded:

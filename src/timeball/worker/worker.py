@@ -178,7 +178,7 @@ class Worker:
     async def _live(self) -> None:
         backoff = Backoff(self._clock, self._rng)
         try:
-            while self._leaving is None:  # a worker that drains holds nothing without a session, and leaves
+            while self._leaving is None:  # a draining worker without a session holds nothing, and ends
                 self._session = session = await self._register(backoff)
                 began = self._clock.monotonic()
                 try:

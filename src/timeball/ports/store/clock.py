@@ -21,7 +21,7 @@ class ClockState(Struct, frozen=True, kw_only=True):
 
     store_time: Micros
     wall_clock: Micros | None
-    """None: the clock of the database server is the store's time."""
+    """The wall clock of the machine of the store; None if the store's time is the clock of the database server."""
     held_since: Micros | None = None
     """The store's time at which planning was held; None: planning is not held."""
     confirmed_in: Micros = 0

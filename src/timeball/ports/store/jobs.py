@@ -39,9 +39,8 @@ class Submission(Struct, frozen=True, gc=False):
     """The run of the first fire, if that is within the planning horizon; else empty."""
     idempotency: Idempotency | None = None
     render: Callable[[Job], bytes] | None = None
-    """Makes the answer to store under the idempotency key of a job with a window, whose slot is not known before the
-    transaction.
-    """
+    """Returns the answer to store under the idempotency key, given the job with its slot. For a job with a window,
+    because its slot is chosen inside the transaction; None for other jobs."""
 
 
 class Accepted(Struct, frozen=True, gc=False):
@@ -49,7 +48,7 @@ class Accepted(Struct, frozen=True, gc=False):
 
     job_id: str
     placed: Job | None = None
-    """The job with the slot that it got; None: it has no window."""
+    """The job with the slot that it got in its window; None if it has no window."""
 
 
 class Replayed(Struct, frozen=True):
@@ -118,7 +117,7 @@ class Amendment(Struct, frozen=True, kw_only=True):
     """
     cancel_runs: bool = False
     by: str | None = None
-    """The name of the key of the request. It is stored with the new version if the spec changes."""
+    """The name of the API key of the request. It is stored with the new version if the spec changes."""
 
 
 class Amended(Struct, frozen=True):
@@ -137,9 +136,8 @@ class Outdated(Struct, frozen=True):
 
 class Fired(Struct, frozen=True):
     """A worker already holds the run of a future fire, or an upstream event of the job waits to be planned. That fire
-    belongs to the old version. Nothing was written: wait until `at` and amend again. So no fire of an older version
-    follows an acknowledged change.
-    """
+    belongs to the old version, and no fire of an old version may follow an acknowledged change. Nothing was written:
+    wait until `at` and amend again."""
 
     at: Micros
     """The time of the last such fire."""
@@ -158,9 +156,9 @@ class JobFilter(Struct, frozen=True, kw_only=True):
     text: str | None = None
     """Part of the name, in upper or lower case, or the whole id."""
     kind: str | None = None
-    """Of the task, or `workflow`."""
+    """The kind of the task, or `workflow`."""
     schedule_type: str | None = None
-    """As in `schedule.type`: `immediate`, `date`, `cron`, `interval`, `window`, `follow`."""
+    """The type of the schedule: `immediate`, `date`, `cron`, `interval`, `window` or `follow`."""
     workflows: bool = False
     """True: list only workflows. `tag` is ignored then."""
     made_before: str | None = None
@@ -185,11 +183,12 @@ class JobVersion(Struct, frozen=True, gc=False):
     version: int
     """The first version of the job with this definition."""
     at: Micros
-    """When the job got it."""
+    """The instant at which the job got this definition."""
     by: str | None
-    """The name of the key of the request; None if the job was created with it, or if that is not known."""
+    """The name of the API key of the request that changed the job; None if the job was created with this definition, or
+    if the name is not known."""
     spec: bytes
-    """JSON. Large parameters may be in object storage."""
+    """The spec as JSON. Large parameters may be in object storage."""
 
 
 class JobStore(Protocol):
@@ -205,8 +204,8 @@ class JobStore(Protocol):
     async def submit_and_claim(
         self, submissions: Sequence[Submission], wants: Sequence[SlotRequest]
     ) -> tuple[list[Submitted], list[Claim]]:
-        """Do the same as `submit`, then claim runs that are due for these workers, in the same transaction. Return the
-        results and the claims.
+        """Insert jobs with their first runs, as `submit` does, and claim due runs for the workers in `wants`, in the
+        same transaction. Return the results of the submissions and the claims.
 
         If the call raises `Unavailable`, runs may have been claimed that no server delivers. The caller marks the
         workers with `IdleWorkers.mark_uncertain`, so that their next polls release these runs, and repeats the call

@@ -32,7 +32,7 @@ class Present(Struct, frozen=True, kw_only=True):
     running: int
     retrying: int
     oldest_queued_at: Micros | None
-    """Since when the queued run waits that has waited longest."""
+    """The instant since which the oldest queued run waits; None if no run is queued."""
     jobs: int
     """Number of jobs that will fire."""
     paused_jobs: int
@@ -88,19 +88,21 @@ class OverviewStore(Protocol):
         ...
 
     async def lane_runs(self, job_ids: Sequence[str], since: Micros | None, until: Micros, limit: int) -> list[LaneRun]:
-        """The newest runs of each job in a range, at most `limit` of each that ended and `limit` that are alive;
-        without `since`, only those that are alive. A span that reaches into the range is one of them."""
+        """Return the newest runs of each job in a range: at most `limit` finished runs and `limit` live runs of each
+        job. Without `since`, return only live runs. A span (a ledger row of several fires) that reaches into the range
+        counts as one run."""
         ...
 
     async def lane_counts(
         self, job_ids: Sequence[str], edges: Sequence[Micros], limit: int
     ) -> dict[str, list[LaneCounts]]:
-        """How the runs of each job ended between each two edges, which are equally far apart. About `limit` runs are
-        counted in all: of a job with more than its share, at most so many between two edges."""
+        """Return how the runs of each job ended between each two consecutive edges. The edges are equally far apart.
+        About `limit` runs are counted in all: each job has a share of this number, and of a job with more runs, at most
+        its share is counted between two edges."""
         ...
 
     async def schedules_of(self, job_ids: Sequence[str]) -> list[Job]:
-        """Jobs by id, in any order; without those that do not exist or cannot be read."""
+        """Return jobs by id, in any order, without those that do not exist or cannot be decoded."""
         ...
 
     async def recent_runs(self, job_ids: Sequence[str], limit: int) -> dict[str, list[Run]]:

@@ -37,9 +37,9 @@ class RunFilter(Struct, frozen=True, kw_only=True):
     session: str | None = None
     """Only runs that the worker of this session executes now."""
     made_before: str | None = None
-    """Only ids before this one."""
+    """Only runs whose ids are before this one, that is, that were created earlier."""
     unattended: bool = False
-    """True: leave out finished runs that were retried or discarded."""
+    """True: leave out finished runs that a user has retried or discarded."""
     dead_letters: bool = False
     """True: only dead runs that were neither retried nor discarded."""
 
@@ -69,9 +69,9 @@ class DeadLetterGroup(Struct, frozen=True, kw_only=True):
     letters: int
     """Number of dead letters in the group."""
     jobs: int
-    """Number of jobs that they belong to."""
+    """Number of jobs that the dead letters belong to."""
     first_at: Micros
-    """When the first of these runs ended."""
+    """The instant at which the first run of the group ended."""
     last_at: Micros
     newest: str
     """The id of the newest run of the group; `failure` is its error."""
@@ -219,9 +219,9 @@ class WhyStore(Protocol):
     """
 
     async def circumstances(self, run_id: str) -> DiagnosisSnapshot | None:
-        """Return the facts that explain the state of a run; None: there is no such run."""
+        """Return the snapshot from which the state of a run is explained; None: there is no such run."""
         ...
 
     async def standing(self, job_id: str) -> Standing | None:
-        """Return the facts that explain the state of a job; None: there is no such job."""
+        """Return the snapshot from which the state of a job is explained; None: there is no such job."""
         ...

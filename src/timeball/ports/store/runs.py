@@ -57,9 +57,8 @@ class Claimed(Struct, frozen=True):
     are left.
     """
     left: int = 0
-    """Number of slots left for runs without placement requirements: no such run is ready, other servers have locked
-    them, or one claim does not fill so many slots.
-    """
+    """Number of free slots that the claim did not fill. There may be no further ready run without placement
+    requirements, other servers may have locked such runs, or one claim does not fill so many slots."""
     more: bool = False
     """True if the claim reached the maximum number of runs: more runs are probably ready."""
 
@@ -256,7 +255,8 @@ class RepeatStore(Protocol):
         ...
 
     async def repeat_dead_letters(self, pairs: Sequence[tuple[str, NewRun]]) -> list[Status | None]:
-        """Do the same as `repeat`, but only for dead letters. A discarded run is not a dead letter any more."""
+        """Insert each run as the retry of a finished run, as `repeat` does, but only if the finished run is a dead
+        letter. A discarded run is not a dead letter any more."""
         ...
 
     async def replay(self, pairs: Sequence[tuple[str, NewRun]], since: str) -> list[Status | None]:

@@ -26,7 +26,7 @@ class WebSession(Struct, frozen=True, kw_only=True):
     key: Key
     created_at: Micros
     last_used_at: Micros
-    """At most `domain.sign_in.SESSION_USE_INTERVAL` before the last use."""
+    """The stored time of the last use. The real last use is at most `domain.sign_in.SESSION_USE_INTERVAL` later."""
 
     @property
     def expires_at(self) -> Micros:
@@ -50,28 +50,30 @@ class SignInStore(Protocol):
         ...
 
     async def exchange_token(self, new: NewSession, token: str) -> WebSession | None:
-        """Remove the token with this digest and open a session with its key, in one transaction: of several calls with
-        one token, one opens a session. None: the token is unknown, used or expired, or its key was revoked. The same
-        session again is returned again."""
+        """Remove the token with this digest and open a web session with its key, in one transaction. If several calls
+        use one token, only one of them opens a session. None: the token is unknown, used or expired, or its key was
+        revoked. A repeated call with the same session returns that session."""
         ...
 
     async def open_web_session(self, new: NewSession, key_id: str) -> WebSession | None:
-        """Open a session with a key. None: the key was revoked or does not exist. The same session again is returned
-        again."""
+        """Open a web session with a key. None: the key was revoked or does not exist. A repeated call with the same
+        session returns that session."""
         ...
 
     async def session_by_digest(self, digest: str) -> FoundSession | None:
-        """A session that has not ended and whose key was not revoked."""
+        """Return the web session with this digest; None: there is none, it has ended, or its key was revoked."""
         ...
 
     async def use_session(self, digest: str) -> bool:
-        """Store that a session was used now. False: another server stored that a moment ago, or it is gone."""
+        """Store that a web session was used now. False: another server stored that shortly before, or the session does
+        not exist any more."""
         ...
 
     async def list_sessions(self, tenant: str, key_id: str | None, cursor: str | None, limit: int) -> Page[WebSession]:
-        """Sessions that have not ended, newest first: those of a key, or of all keys of the tenant."""
+        """Return the web sessions that have not ended, newest first: those of one key, or of all keys of the tenant."""
         ...
 
     async def revoke_session(self, tenant: str, key_id: str | None, session_id: str) -> str | None:
-        """End a session, of the key if one is named. Return its digest; None if there is no such session."""
+        """End a web session. If a key is given, the session must belong to it. Return the digest of the session; None
+        if there is no such session."""
         ...

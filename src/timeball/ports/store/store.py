@@ -92,8 +92,7 @@ class Store(
 
     def listen(self, hint: WakeupListener) -> None:
         """Call `hint(topic)` whenever another server on this store sends a wakeup. Topics are those of `ports.wakeups`.
-        Wakeups may get lost; a lost one delays work by at most one tick (one second).
-        """
+        A wakeup may be lost, which delays the work by at most one tick (one second)."""
         ...
 
     def wake_all(self, topic: str) -> None:
@@ -103,8 +102,8 @@ class Store(
         ...
 
     def watch_changes(self, listener: ChangeListener | None) -> None:
-        """After each commit of this server, call `listener` with what it changed, in the event loop of the caller of
-        the commit. A commit that changed no run, job or worker calls it too, or not. None: record nothing."""
+        """After each commit of this server, call `listener` with what the commit changed, in the event loop of the
+        caller of the commit. A commit that changed no run, job or worker may call it, too. None: record nothing."""
         ...
 
     def listen_to_servers(self, listener: MessageListener) -> None:

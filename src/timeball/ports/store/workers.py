@@ -39,14 +39,15 @@ class WorkerRecord(Struct, frozen=True, kw_only=True):
     lease_until: Micros
     running: int = 0
     used: Need = NOTHING
-    """The slots, CPUs and memory that its runs use."""
+    """The slots, CPUs and memory that the runs of the worker use."""
     cpu: float | None = None
     memory_mb: int | None = None
     dedicated: bool = False
     kinds: list[str] | None = None
     """The task kinds that the worker accepts; None: all kinds."""
     reserved_for: str | None = None
-    """The placement profile for which the worker is reserved: a run with it waits until the worker has the capacity."""
+    """The placement profile for which the worker is reserved, so that a waiting run of this profile gets its capacity;
+    None if the worker is not reserved."""
     draining_since: Micros | None = None
     """When the worker was ordered to drain; None: it was not."""
     ended: SessionEnd | None = None

@@ -54,7 +54,7 @@ class TaskOfRun(Struct, frozen=True, kw_only=True):
     reason: str
     run_id: str | None
     waits: int
-    """Number of tasks that it needs and that have not ended."""
+    """Number of tasks in the `needs` of this task that have not ended."""
     instances: int | None
     """Number of instances; None: the task runs once, or has not begun."""
     open: int

@@ -1,6 +1,5 @@
-"""The loop that sends orders to workers without waiting for their next beat: cancels of the attempts that they hold,
-and orders to drain.
-"""
+"""The loop that sends orders to workers as soon as they are stored, without waiting for the next beat of the worker:
+cancels of attempts, and orders to drain."""
 
 from __future__ import annotations
 

@@ -23,14 +23,13 @@ AHEAD: Final = 250 * MILLISECOND
 worker gets the remaining time as a relative delay.
 """
 LATEST: Final = 150 * MILLISECOND
-"""The dispatcher claims an upcoming run when its time is this close, not earlier. A later claim then takes the runs
-that follow it as well: the fires of a short period share one claim, and each is still assigned early enough.
+"""The dispatcher waits until an upcoming run is due within this time before it claims the run. By then the runs after
+it are due within `AHEAD` as well: the fires of a short period share one claim, and each is still assigned early enough.
 """
 FAR_AHEAD: Final = 50 * MILLISECOND
 PAUSE: Final = 20 * MILLISECOND
-"""After all slots were filled with runs that are due in `FAR_AHEAD` or later, the dispatcher waits this long, so that
-one claim covers several slots that become free.
-"""
+"""Microseconds that the dispatcher waits after it filled all slots with runs that are due in `FAR_AHEAD` or later, so
+that the next claim covers several slots that became free."""
 CLAIM_RETRY_DELAY: Final = 2 * MILLISECOND
 """Microseconds before the next claim, after runs had to wait for a gate or were locked by another server."""
 MAX_RESERVED_WORKERS: Final = 64
@@ -127,9 +126,8 @@ class Dispatcher(Loop):
         return delay
 
     def _demanded(self) -> None:
-        """A worker with free slots polls: start a turn, unless the loop knows that no run is due or is about to look
-        anyway.
-        """
+        """Start a turn, because a worker with free slots polls; unless the loop knows that no run is due, or is in the
+        middle of a turn."""
         if self._clock.monotonic() >= self._polls_ignored_until:
             self.wake()
 

@@ -1,6 +1,5 @@
-"""The loop that publishes what the commits of this server changed, in windows, to the clients that listen, and tells
-it to the other servers.
-"""
+"""The loop that publishes the changes of this server's commits, in windows of time, to the clients that listen, and
+sends them to the other servers."""
 
 from __future__ import annotations
 
@@ -45,9 +44,8 @@ class EventPublisher(Loop):
         return min(waits, default=TICK)
 
     async def _look_up(self, wanted: MissingFacts) -> None:
-        """Read the runs and jobs that events name and that this server does not know: of runs that were claimed before
-        the first listener came, or by another server.
-        """
+        """Read the runs and jobs that the events name and that this server does not know: runs that were claimed before
+        the first listener came, or by another server."""
         try:
             if wanted.run_ids:
                 wanted = self._hub.runs_found(await self._store.runs(wanted.run_ids))

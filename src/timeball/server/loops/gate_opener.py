@@ -1,6 +1,5 @@
-"""The loop that releases runs that wait for time to pass: for a token of a rate limit, or for the circuit breaker of a
-host.
-"""
+"""The loop that lets waiting runs pass a gate that time has opened: a rate limit has a token again, or the pause of a
+circuit breaker is over."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class LeaseRescuer(Loop):
         return found.after is not None
 
     def _leave(self, settlement: Settlement, error: Exception) -> None:
-        """Log a run that cannot be settled, and try it again later. The other runs of the batch are settled."""
+        """Log a run that cannot be settled, and postpone it. The other runs of the batch are settled."""
         _log.error("a lost run cannot be settled", run=settlement.run_id, error=reason_of(error))
         self._failed[settlement.run_id] = self._clock.monotonic() + FIRST_RETRY_DELAY
 

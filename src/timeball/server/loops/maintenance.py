@@ -2,7 +2,7 @@
 objects.
 
 One server at a time does it, under a lease. If two servers believe that they hold the lease, the store accepts only the
-newer one. Each turn does one small step of each chore, so that neither other transactions nor other chores wait for
+newer one. Each turn does one small step of each duty, so that neither other transactions nor other duties wait for
 long.
 """
 
@@ -33,7 +33,7 @@ PRUNE_STEP_DELAY: Final = 20 * MILLISECOND
 PRUNE_RETRY_DELAY: Final = 10 * SECOND
 """Microseconds before a step is retried that would have had to wait for the locks of other transactions."""
 RARE_INTERVAL: Final = HOUR
-"""Microseconds between two runs of a chore that is rarely needed."""
+"""Microseconds between two runs of a duty that is rarely needed."""
 SWEEP_EVERY: Final = 6 * HOUR
 """Microseconds between two searches for unused objects. A search lists all objects."""
 ROWS: Final = 500
@@ -90,7 +90,7 @@ class MaintenanceLoop(Loop):
             failures: list[Exception] = []
             duties = (self._prepare, self._prune, self._forget, self._forget_statistics, self._sweep)
             delay = min([await self._attempt(duty, lead, failures) for duty in duties])
-            if failures:  # after every chore had its turn
+            if failures:  # after every duty had its turn
                 self._sleep(delay)
                 raise failures[0]
         except Deposed as error:
@@ -101,9 +101,8 @@ class MaintenanceLoop(Loop):
 
     @staticmethod
     async def _attempt(duty: Callable[[Lead], Awaitable[Micros]], lead: Lead, failures: list[Exception]) -> Micros:
-        """Run one step of a chore and return how long the chore can wait. An error is added to `failures`, so that the
-        other chores still run.
-        """
+        """Run one step of a duty and return how long the duty can wait. An error is added to `failures`, so that the
+        other duties still run."""
         try:
             return await duty(lead)
         except Occupied:
@@ -127,7 +126,7 @@ class MaintenanceLoop(Loop):
         return MAINTENANCE_INTERVAL
 
     async def _prune(self, lead: Lead) -> Micros:
-        """Delete one step of a day whose runs are older than the retention."""
+        """Delete some rows of the oldest day whose runs are older than the retention."""
         if self._keep_for is None:
             return MAINTENANCE_INTERVAL
         if self._pruning is None:

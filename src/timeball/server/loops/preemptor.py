@@ -13,7 +13,7 @@ from timeball.server.wakeups import LocalWakeups
 from timeball.server.worker_gateway.gateway import WorkerGateway
 
 OFTEN: Final = 250 * MILLISECOND
-"""Microseconds between two turns while some attempt could be preempted."""
+"""Microseconds between two turns while an attempt is preempted or could be."""
 
 
 class Preemptor(Loop):

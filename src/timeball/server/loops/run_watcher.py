@@ -1,4 +1,5 @@
-"""The loop that finds changes of watched runs that another server made, with one read for all of them."""
+"""The loop that finds changes that other servers made to runs which clients of this server watch, with one read for all
+of these runs."""
 
 from __future__ import annotations
 

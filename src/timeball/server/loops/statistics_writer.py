@@ -1,4 +1,4 @@
-"""The loop that adds what this server counted to the statistics in the store, every two seconds."""
+"""The loop that adds the ends of runs that this server counted to the statistics in the store, every two seconds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LAST_WRITE_SECONDS: Final = 1.0
 
 class StatisticsWriter(Loop):
     name = "statistics_writer"
-    is_required = False  # statistics are not the ledger
+    is_required = False  # only the overview depends on the statistics
 
     def __init__(self, context: OperationContext, wakeups: LocalWakeups) -> None:
         super().__init__(context.clock, wakeups)

@@ -41,9 +41,8 @@ class Delivery:
         self._background = background
 
     async def deliver(self, claims: Sequence[Claim]) -> None:
-        """Answer the polls that these runs were claimed for. A poll with a run of large parameters is answered once
-        they are read; the other polls do not wait.
-        """
+        """Answer the polls that these runs were claimed for. If a run has large parameters, its poll is answered once
+        they are read from object storage; the other polls do not wait."""
         late = {(claim.session, claim.poll) for claim in claims if is_offloaded(claim.spec)}
         if late:
             self._idle.withhold(late)

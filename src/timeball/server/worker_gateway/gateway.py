@@ -122,7 +122,7 @@ class WorkerGateway:
         self._refuse_if_foreign(beat.session, key)
         lease = await self._renew(beat.session, key)
         if lease is None:
-            # in the meantime the session's own worker may have polled this server
+            # while the message was handled, the worker of the session may have polled this server
             self._refuse_if_foreign(beat.session, key)
             self._end(beat.session)
             raise SessionLost(beat.session)
@@ -242,7 +242,7 @@ class WorkerGateway:
         workers send that poll to another server.
         """
         self._closed = True
-        # the workers release the runs of these tasks when they poll another server; the output stays in the store
+        # When the workers poll another server, they release the runs of these tasks. The output stays in the store.
         self._background.cancel()
         kept = [claim for session in self._sessions.values() for claim in session.close()]
         if kept:

@@ -185,7 +185,7 @@ class WorkerSession:
         return self._in_doubt
 
     def verified(self) -> None:
-        """The store has released all claims for earlier polls that the worker does not hold."""
+        """Record that the store has released all claims for earlier polls that the worker does not hold."""
         self._in_doubt = False
 
     def is_newest(self, seq: int) -> bool:
@@ -220,9 +220,8 @@ class WorkerSession:
         return self._waiting
 
     def answer(self, response: PollResponse, only: PendingPoll | None = None) -> None:
-        """Answer the pending poll, if there is one; with `only`, just if it is that poll. Orders that are due are added
-        to the response.
-        """
+        """Answer the pending poll, if there is one. With `only`, answer it only if it has that number. Orders that are
+        due are added to the response."""
         waiting = self._waiting
         if waiting is None or (only is not None and waiting is not only):
             return
@@ -276,7 +275,7 @@ class WorkerSession:
         return free > 0
 
     def printed(self, chunks: Iterable[LogChunk], stale: Container[int]) -> None:
-        """Count the stored output of attempts, except that of stale ones."""
+        """Add the size of the stored output of attempts to their counts, except for stale attempts."""
         for chunk in chunks:
             if chunk.token not in stale:
                 self._printed[chunk.token] = self._printed.get(chunk.token, 0) + len(chunk.text)
