@@ -150,7 +150,8 @@ def create_app(
 
 
 def _checks(authenticate: Authenticator, sessions: Sessions) -> Callable[[Credential], Awaitable[Key]]:
-    """Return the check of the credential of a stream: the header of an API key, or the digest of a session."""
+    """Return the function that checks the credential of an event stream: the header with an API key, or the digest of a
+    web session."""
 
     async def check(credential: Credential) -> Key:
         if not isinstance(credential, str):

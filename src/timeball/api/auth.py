@@ -1,6 +1,5 @@
-"""Authentication and authorization. The route states the permission that it needs; the API key, or that of the web
-session, has the tenant and the role.
-"""
+"""Authentication and authorization. A route declares the permission that it needs. The API key of the request, or the
+API key that opened its web session, determines the tenant and the role."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ class _Lines:
             try:
                 self._read.append(await job_reader.read_job_in_slices(item, self._clock))
             except TimeballError as error:
-                error.__traceback__ = error.__context__ = None  # they would keep references to all that was read
+                error.__traceback__ = error.__context__ = None  # these would keep references to all that was read
                 self._read.append(error)
             if self._slice.is_over:
                 await self._slice.next()
@@ -161,7 +161,7 @@ class _Lines:
         return decoders[0].decode_lines(piece)
 
     def _skip(self) -> None:
-        """Skip what is between two jobs."""
+        """Skip the bytes between two jobs."""
 
     def _next(self) -> bytes | None:
         """Return the next job, or None if there is none here."""

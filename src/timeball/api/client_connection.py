@@ -9,7 +9,8 @@ class ClientConnection(Protocol):
     """The connection of a request."""
 
     def admit(self) -> None:
-        """Mark the connection as known, because a request on it had a valid API key."""
+        """Mark the connection as trusted, because a request on it had a valid API key: stricter limits for unknown
+        clients no longer apply."""
         ...
 
     def is_last_answer(self) -> bool:

@@ -1,6 +1,8 @@
-"""The event streams of a server: sends what the hub publishes, and ends streams whose credential was revoked.
+"""The event streams of a server: sends the events that the hub publishes, and ends streams whose credential was
+revoked.
 
-One task checks all streams, each credential once, so that a waiting stream costs only its connection.
+One asyncio task checks the credentials of all streams, each credential once, so that a waiting stream costs only its
+connection.
 """
 
 from __future__ import annotations
@@ -46,13 +48,13 @@ class EventStreams:
         self._streams: dict[Credential, _Checked] = {}
         self._checking: asyncio.Task[None] | None = None
         self._encoded = (b"", b"")
-        """The last chunk that was written, without and with its transfer encoding."""
+        """The chunk that was written last, without and with its transfer encoding."""
 
     async def open(
         self, key: Key, credential: Credential, where: EventFilter, last_id: str, client: ClientConnection | None
     ) -> AsyncIterator[bytes]:
-        """Yield the frames of a new stream until it ends. If the connection of the client is known, only the first ones
-        are yielded: they follow the head of the answer, and the others are written to the connection directly."""
+        """Yield the frames of a new stream until it ends. If the connection of the client is available, only the first
+        frames are yielded, behind the head of the answer; all later frames are written to the connection directly."""
         clock = self._context.clock
         hub = self._context.events
         listener = hub.subscribe(key.tenant, where, key.id, last_id, clock.monotonic(), self._context.rng)
@@ -74,7 +76,8 @@ class EventStreams:
                 self._streams.pop(credential, None)
 
     def _write(self, client: ClientConnection, chunk: bytes) -> bool:
-        """Write a chunk in the transfer encoding `chunked`. Many clients get the same one in turn."""
+        """Write a chunk in the transfer encoding `chunked`. The encoded form is cached, because many clients get the
+        same chunk one after the other."""
         known, encoded = self._encoded
         if known is not chunk:
             encoded = b"%x\r\n%b\r\n" % (len(chunk), chunk)

@@ -95,7 +95,7 @@ class Request(Struct, frozen=True, kw_only=True):
     """None: the body was not received yet."""
     receive: Receive
     client: ClientConnection | None = None
-    """The connection of the request, as long as no valid key was seen on it."""
+    """The connection of the request, as long as no request on it had a valid API key; None afterwards."""
 
 
 class Call(Struct, frozen=True):
@@ -110,7 +110,7 @@ class Call(Struct, frozen=True):
     """An instance of the route's body type; None where the handler reads `raw` itself."""
     raw: bytes
     session: WebSession | None = None
-    """The web session of the request; None if it has an API key, or none of both."""
+    """The web session of the request; None if the request has an API key, or no credential."""
 
     @property
     def path(self) -> Mapping[str, str]:

@@ -1,5 +1,5 @@
-"""Reading the stream of events over lost connections and servers that restart, without the sending and waiting: shared
-by every client."""
+"""The state of a client that reads the stream of events across lost connections and restarts of servers. It has no I/O,
+so that both clients share it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from timeball.domain.errors import Unavailable
 
 
 class EventTail:
-    """Where a listener is. In each turn the client takes the `stream` and passes what it `received`, until that has
-    `ended` or is `broken`. The next turn resumes after the last event."""
+    """The position of a client in the stream of events. In each round the client requests `stream`, calls `received`
+    with the data, and calls `ended` at the end of the stream or `broke` with an error. The next round continues after
+    the last event."""
 
     def __init__(self, request: ApiRequest[StreamEvent]) -> None:
         self.pause = 0.0
-        """Seconds until the next turn."""
+        """Seconds until the next round."""
         self._request = request
         self._last_id = request.headers.get("Last-Event-ID", "")
         self._incomplete = b""
@@ -29,7 +30,7 @@ class EventTail:
         self._retrying = Retrying()
 
     def stream(self) -> ApiRequest[StreamEvent]:
-        """Continue where the last stream ended."""
+        """Return the request for the events after the last one that was received."""
         self._incomplete = b""
         self._fields = {}
         if not self._last_id:
@@ -37,7 +38,7 @@ class EventTail:
         return replace(self._request, headers={**self._request.headers, "Last-Event-ID": self._last_id})
 
     def received(self, data: bytes) -> Iterator[StreamEvent]:
-        """Yield the events that this completes."""
+        """Yield the events that this data completes."""
         self._retrying.relax()
         *lines, self._incomplete = (self._incomplete + data).split(b"\n")
         for line in lines:
@@ -53,9 +54,9 @@ class EventTail:
                 yield exchange.read(requests.events(), fields["data"].encode())
 
     def ended(self) -> None:
-        """The server stops, or has dropped this listener because it was too slow."""
+        """Handle the end of a stream: the server stops, or dropped this client because it was too slow."""
         self.pause = exchange.FIRST_PAUSE
 
     def broke(self, error: Unavailable) -> None:
-        """Raises the error, if there was never a connection or if this lasts too long."""
+        """Handle an error of a round. Raise it if no server has answered yet, or none for 60 seconds."""
         self.pause = self._retrying.pause(error)

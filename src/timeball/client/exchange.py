@@ -18,7 +18,7 @@ T = TypeVar("T")
 RETRIES: Final = 3
 FIRST_PAUSE: Final = 0.1
 MAX_PAUSE: Final = 5.0
-"""Seconds. If a server asks for a longer wait, the client raises the error instead of waiting."""
+"""Maximum pause, in seconds. If a server asks for a longer wait, the client raises the error instead of waiting."""
 _decoder_lock: Final = threading.Lock()
 _decoders: Final[dict[Any, msgspec.json.Decoder[Any]]] = {}
 

@@ -121,7 +121,7 @@ def _refusal(error: aiohttp.ClientConnectorError) -> str:
         return reason(error.certificate_error)
     cause = error.os_error
     if isinstance(cause, ConnectionError) and cause.errno:
-        return os.strerror(cause.errno)  # the text of asyncio has the address instead of the reason
+        return os.strerror(cause.errno)  # the message of asyncio has the address instead of the reason
     return reason(cause)
 
 

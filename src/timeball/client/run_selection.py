@@ -30,7 +30,7 @@ class DeadLetterChoice(DeadLetterWhere, total=False):
     created_before: datetime | str | None
     """The `created_before` of an earlier answer: selects the same runs again, without runs that were created later."""
     everything: bool
-    """Select all of them. No other filter may be given."""
+    """True to select all dead letters or runs. No other filter may be given."""
 
 
 class RunSelection(DeadLetterChoice, total=False):

@@ -7,5 +7,6 @@ from timeball.ports.store.clock import ClockState
 
 
 async def accept_clock(context: OperationContext) -> ClockState:
-    """End a hold of planning. Without a hold this changes nothing."""
+    """End a hold of planning: accept the step of the wall clock that caused it. If planning is not held, nothing
+    changes."""
     return await context.store.accept_clock()

@@ -24,7 +24,7 @@ class OperationContext:
     run_events: RunEvents = field(default_factory=RunEvents)
     """Wakes the clients that follow the output of a run."""
     events: EventHub = field(default_factory=EventHub)
-    """The clients that listen to changes of runs, jobs and workers."""
+    """The hub that sends changes of runs, jobs and workers to clients that listen."""
     archive: Archive | None = None
     """The archive of finished runs that have left the store, if there is one."""
     large_value_store: LargeValueStore = field(default_factory=LargeValueStore)

@@ -32,7 +32,7 @@ async def _refuse_unreadable(context: OperationContext, tenant: str, job_id: str
 
 
 async def find_scheduled(context: OperationContext, tenant: str, job_id: str) -> JobStatus:
-    """Return the same as `find_job`, with a warning if the job cannot be planned."""
+    """Return the job, like `find_job`, with a warning if the job cannot be planned."""
     found = await find_job(context, tenant, job_id)
     if found.job.state is not JobState.ACTIVE or found.job.plan_at is None:
         return found

@@ -1,6 +1,7 @@
 """Group commit without a waiting time: items that arrive during a commit are part of the next one.
 
-Under load the batches grow by themselves. A single request never waits.
+Under load, each commit takes longer and more items arrive during it, so the batches grow. A single request never waits
+for others.
 """
 
 from __future__ import annotations

@@ -13,11 +13,12 @@ import msgspec
 
 
 def portable(schema: Any) -> Any:
-    """The same schema, and all schemas in it:
+    """Return the schema, and all schemas in it, with three replacements:
 
-    - a tuple without `items: false`, which only repeats what `maxItems` says beside `prefixItems`;
-    - an array of anything with `items: {}`, which may be left out in JSON Schema only;
-    - a reference without a default that is an object: no generated class has one. The description names it instead.
+    - a tuple without `items: false`, which only repeats the `maxItems` beside `prefixItems`;
+    - an array of any values with `items: {}`, which JSON Schema alone allows to omit;
+    - a reference without a default that is an object, because no generated class has such a default. The description
+      names the default instead.
     """
     if isinstance(schema, list):
         return [portable(member) for member in schema]

@@ -25,9 +25,8 @@ MIN_BODY_PIECE_BYTES: Final = 64
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """Passes at most one more request to the parser than is being answered. The rest of the received bytes is kept, and
-    nothing more is read until it was passed on.
-    """
+    """Passes at most one request more to the parser than the request that is being answered. Further received bytes are
+    kept, and the socket is not read until they have been passed on."""
 
     flow: _HoldingFlow
 

@@ -190,7 +190,7 @@ class Connections:
 
     @property
     def is_crowded(self) -> bool:
-        """True if each new connection displaces another one."""
+        """True if the maximum number of strangers is reached, so that each new connection displaces the oldest one."""
         return len(self._strangers) >= self.limits.max_strangers
 
     def open(self) -> Peer | None:

@@ -113,7 +113,8 @@ class FastProtocol(asyncio.Protocol):
         self._state.tasks.add(self._answering)
 
     def pause_writing(self) -> None:
-        """A client that does not read its answers may send no more requests."""
+        """Called by the event loop while the client does not read its answers. Until it reads, its requests are not
+        read either."""
         self._writing_paused = True
         self._transport.pause_reading()
         self._peer.paused_writing()
@@ -277,7 +278,7 @@ class _Reader:
 
     def on_message_begin(self) -> None:
         self._begun += 1
-        if self._begun > 1:  # for any number of further requests
+        if self._begun > 1:  # all further requests are left to uvicorn
             raise _NotForUs
 
     def on_url(self, url: bytes) -> None:

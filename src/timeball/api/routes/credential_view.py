@@ -37,7 +37,7 @@ class CredentialView(Struct, frozen=True, rename="camel", kw_only=True):
     role: Role
     tenant: str
     permissions: list[str]
-    """What routes the credential may use: the `x-permission` of a route is one of these."""
+    """The permissions of the credential. A route can be used if its `x-permission` is one of these."""
     via: Literal["key", "session"]
     session: SessionView | None
     server: ServerView

@@ -15,9 +15,10 @@ from timeball.web.static_files import ASSETS, INDEX, Bundle, StaticFile, read_bu
 HTML: Final = b"text/html; charset=utf-8"
 IMMUTABLE: Final = b"public, max-age=31536000, immutable"
 NO_CACHE: Final = b"no-cache"
-"""Allows a cached copy after a check with the server."""
+"""The header by which a browser may use a cached copy only after it has checked with the server that the copy is
+current."""
 _API: Final = ("v1", "docs", "openapi.json", "livez", "readyz", "metrics")
-"""First parts of paths that are never pages."""
+"""The first segments of paths that belong to the API and are never pages."""
 _OF_PAGES: Final = (
     (b"referrer-policy", b"same-origin"),
     (b"cross-origin-opener-policy", b"same-origin"),
@@ -33,7 +34,7 @@ and start the server again. The API works without it: see /docs and /openapi.jso
 
 
 def is_navigation(request: Request) -> bool:
-    """True if a browser shows the answer as a page."""
+    """True if the browser requests a document to show as a page, and not data for a script."""
     return (
         request.headers.get(b"sec-fetch-mode") == b"navigate"
         or b"text/html" in request.headers.get(b"accept", b"").lower()
@@ -73,7 +74,7 @@ def _is_page(path: str, request: Request) -> bool:
 
 
 def _below(path: str, base_path: str) -> str:
-    """Return the path without the base path, which a proxy may have removed or not."""
+    """Return the path below the base path. A proxy may have removed the base path from the request or not."""
     if path + "/" == base_path:
         return ""
     return path.removeprefix(base_path) if base_path != "/" and path.startswith(base_path) else path.removeprefix("/")
@@ -125,4 +126,4 @@ PAGE: Final = Route(
     handle=serve,
     content_type="text/html",
 )
-"""Answers browsers on every path that no other route has."""
+"""The route that answers browsers on every path that no other route has."""

@@ -1,4 +1,4 @@
-"""A short memory for credentials that were looked up."""
+"""A cache of credentials that were looked up a short time ago."""
 
 from __future__ import annotations
 

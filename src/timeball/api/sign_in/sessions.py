@@ -30,7 +30,8 @@ class Sessions:
         self._context = context
         self._known: dict[bytes, tuple[Micros, WebSession]] = {}
         self._revocations = 0
-        """Number of revocations by this server. What was read before one may be out of date after it."""
+        """Number of sessions that this server revoked. If the number has changed since a session was read from the
+        store, the session may have been revoked since, and is not cached."""
 
     async def authenticate(self, method: str, headers: Mapping[bytes, bytes]) -> WebSession:
         """Return the session of a request without an API key. A request for another host has none, whatever its cookies
@@ -43,7 +44,7 @@ class Sessions:
         return await self.check(_digest(secret))
 
     def admit(self, method: str, headers: Mapping[bytes, bytes]) -> None:
-        """Raise an error unless the page that sent this request may sign in here."""
+        """Raise an error unless browsers may sign in at this server and the request comes from its own page."""
         self.require_open()
         host = headers.get(b"host", b"").decode("latin-1")
         if not self.site.is_own_host(host):
@@ -59,7 +60,7 @@ class Sessions:
             raise SignInRefused(self.site.refusal)
 
     async def current(self, headers: Mapping[bytes, bytes]) -> WebSession | None:
-        """Return the session of a request that is about to get another one."""
+        """Return the web session that the browser has before it signs in again; None if it has none."""
         secret = self._secret(headers)
         try:
             return None if secret is None else await self.check(_digest(secret))

@@ -51,7 +51,8 @@ class Site:
         return name is not None and is_loopback(name) and origin == f"{self.scheme}://{host.lower()}"
 
     def session_cookie(self, secret: str) -> bytes:
-        """Return the value of a `Set-Cookie` header. The server ends the session; the cookie only outlives it."""
+        """Return the value of a `Set-Cookie` header. The cookie lasts longer than the session, whose end the server
+        decides."""
         return f"{self.cookie_name}={secret}; Max-Age={_COOKIE_SECONDS}{self._attributes}".encode()
 
     @property

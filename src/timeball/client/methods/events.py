@@ -13,7 +13,7 @@ from timeball.domain.errors import Unavailable
 
 
 class EventMethods(Asking):
-    """Of `Client`."""
+    """Methods of `Client` about events."""
 
     def events(
         self,
@@ -25,11 +25,9 @@ class EventMethods(Asking):
         kind: str | None = None,
         last_event_id: str = "",
     ) -> Iterator[StreamEvent]:
-        """Changes of runs, jobs and workers as they happen, without end. `status` may name several, with commas.
-
-        Lost connections and servers that restart are waited out. Events are hints: one of the type `reset` says that
-        others were lost. `Unavailable` if no server answers for a minute.
-        """
+        """Yield the changes of runs, jobs and workers as they happen, without end. `status` may name several statuses,
+        separated by commas. The client reconnects after lost connections and restarts of servers. Events are hints: an
+        event of the type `reset` says that others were lost. Raise `Unavailable` if no server answers for a minute."""
         from timeball.client.event_tail import EventTail
 
         tail = EventTail(
@@ -48,7 +46,7 @@ class EventMethods(Asking):
 
 
 class AsyncEventMethods(AsyncAsking):
-    """Of `AsyncClient`."""
+    """Methods of `AsyncClient` about events."""
 
     async def events(
         self,
@@ -60,11 +58,9 @@ class AsyncEventMethods(AsyncAsking):
         kind: str | None = None,
         last_event_id: str = "",
     ) -> AsyncGenerator[StreamEvent, None]:
-        """Changes of runs, jobs and workers as they happen, without end. `status` may name several, with commas.
-
-        Lost connections and servers that restart are waited out. Events are hints: one of the type `reset` says that
-        others were lost. `Unavailable` if no server answers for a minute.
-        """
+        """Yield the changes of runs, jobs and workers as they happen, without end. `status` may name several statuses,
+        separated by commas. The client reconnects after lost connections and restarts of servers. Events are hints: an
+        event of the type `reset` says that others were lost. Raise `Unavailable` if no server answers for a minute."""
         from timeball.client.event_tail import EventTail
 
         tail = EventTail(

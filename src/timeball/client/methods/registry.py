@@ -14,7 +14,7 @@ class RegistryMethods(Asking):
     """Methods of `Client` about registered tasks, calendars and API keys."""
 
     def me(self) -> Credential:
-        """The key, tenant and permissions of this client, and facts about the server."""
+        """Return the key, the tenant and the permissions of this client, and facts about the server."""
         return self.ask(requests.me())
 
     def tasks(self) -> Iterator[Task]:
@@ -50,7 +50,7 @@ class AsyncRegistryMethods(AsyncAsking):
     """Methods of `AsyncClient` about registered tasks, calendars and API keys."""
 
     async def me(self) -> Credential:
-        """The key, tenant and permissions of this client, and facts about the server."""
+        """Return the key, the tenant and the permissions of this client, and facts about the server."""
         return await self.ask(requests.me())
 
     def tasks(self) -> AsyncIterator[Task]:

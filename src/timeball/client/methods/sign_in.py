@@ -10,14 +10,14 @@ from timeball.client.requests import sign_in as requests
 
 
 class SignInMethods(Asking):
-    """Of `Client`."""
+    """Methods of `Client` about web sessions."""
 
     def create_sign_in_link(self) -> SignInLink:
-        """A link that opens the web UI, signed in with the client's key. It works once, within 10 minutes."""
+        """Return a link that opens the web UI, signed in with the client's key. It works once, within 10 minutes."""
         return self.ask(requests.create_sign_in_link())
 
     def sessions(self) -> Iterator[WebSession]:
-        """Browsers that are signed in, newest first."""
+        """Yield the browsers that are signed in, newest first."""
         return self._pages(lambda cursor: requests.sessions(cursor=cursor))
 
     def revoke_session(self, session_id: str) -> None:
@@ -26,14 +26,14 @@ class SignInMethods(Asking):
 
 
 class AsyncSignInMethods(AsyncAsking):
-    """Of `AsyncClient`."""
+    """Methods of `AsyncClient` about web sessions."""
 
     async def create_sign_in_link(self) -> SignInLink:
-        """A link that opens the web UI, signed in with the client's key. It works once, within 10 minutes."""
+        """Return a link that opens the web UI, signed in with the client's key. It works once, within 10 minutes."""
         return await self.ask(requests.create_sign_in_link())
 
     def sessions(self) -> AsyncIterator[WebSession]:
-        """Browsers that are signed in, newest first."""
+        """Yield the browsers that are signed in, newest first."""
         return self._pages(lambda cursor: requests.sessions(cursor=cursor))
 
     async def revoke_session(self, session_id: str) -> None:

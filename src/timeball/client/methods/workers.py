@@ -16,7 +16,7 @@ class WorkerMethods(Asking):
         return self.ask(requests.workers(gone=gone)).items
 
     def drain_worker(self, worker_id: str) -> DrainingWorker:
-        """Order a worker to drain: it takes nothing new, finishes what it has, and leaves."""
+        """Order a worker to drain: it accepts no new attempts, finishes those that it holds, and ends its session."""
         return self.ask(requests.drain_worker(worker_id))
 
 
@@ -29,5 +29,5 @@ class AsyncWorkerMethods(AsyncAsking):
         return (await self.ask(requests.workers(gone=gone))).items
 
     async def drain_worker(self, worker_id: str) -> DrainingWorker:
-        """Order a worker to drain: it takes nothing new, finishes what it has, and leaves."""
+        """Order a worker to drain: it accepts no new attempts, finishes those that it holds, and ends its session."""
         return await self.ask(requests.drain_worker(worker_id))

@@ -8,7 +8,7 @@ from typing import Any, Final
 from timeball.client.models.model import Model
 
 RESET: Final = "reset"
-"""The type of an event that says that others were lost."""
+"""The type of the event that says that other events were lost."""
 
 
 class StreamEvent(Model, frozen=True):
@@ -16,7 +16,8 @@ class StreamEvent(Model, frozen=True):
 
     id: str
     type: str
-    """Such as `timeball.run.succeeded`. `reset`: events were lost, so read again what you keep."""
+    """The type of the change, such as `timeball.run.succeeded`. `reset`: events were lost, so the client has to read
+    the data that it keeps again."""
     subject: str | None = None
     """`runs/ID`, `jobs/ID` or `workers/ID`."""
     time: datetime | None = None

@@ -20,9 +20,10 @@ class JobVersion(Model, frozen=True):
     version: int
     """The first version of the job with this definition."""
     at: datetime | None = None
-    """When the job got it."""
+    """The time at which the job got this definition."""
     by: str | None = None
-    """The name of the key of the request; None if the job was created with it, or if that is not known."""
+    """The name of the API key of the request; None if the job was created with this definition, or if the name is not
+    known."""
     job: dict[str, Any] = {}
     """The definition as JSON. It can be sent as an update, to restore it."""
 

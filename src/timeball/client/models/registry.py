@@ -58,7 +58,7 @@ class ServerFacts(Model, frozen=True):
 
 
 class Credential(Model, frozen=True):
-    """What a client is to its server."""
+    """The API key of the client, as the server sees it: its tenant, role and permissions."""
 
     key_id: str
     name: str = ""

@@ -1,4 +1,4 @@
-"""Browsers that are signed in, and one-time links."""
+"""Answers about web sessions (browsers that are signed in) and one-time links."""
 
 from __future__ import annotations
 

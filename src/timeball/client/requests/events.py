@@ -15,7 +15,8 @@ def events(
     kind: str | None = None,
     last_event_id: str = "",
 ) -> ApiRequest[StreamEvent]:
-    """`status` may name several, with commas. With the id of the last event, the stream continues after it."""
+    """Return the request for the stream of events. `status` may name several statuses, separated by commas. With the id
+    of the last event, the stream continues after that event."""
     headers = {"Accept": "text/event-stream"}
     return ApiRequest(
         method="GET",

@@ -1,1 +1,2 @@
-"""The stream of events: `hub` collects what the commits of this server changed, `feed` sends it to listeners."""
+"""The stream of events: `hub` collects the changes that the commits of this server made, `feed` sends them to
+listeners."""

@@ -1,4 +1,4 @@
-"""Collects the changes of commits until their window ends, and finds out which jobs and tenants they are about."""
+"""Collects the changes of commits in windows of time, and finds out which jobs and tenants they belong to."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from timeball.ports.store.jobs import JobStatus
 from timeball.slices import Steps
 
 MAX_COLLECTED: Final = 20_000
-"""Maximum number of changes in a window. If there are more, they are dropped."""
+"""Maximum number of changes in a window. Further changes are dropped, and listeners get a `reset`."""
 MAX_DETAILED: Final = 500
-"""Maximum number of changes in a window that are looked at one by one. More of them are only counted, unless a filter
-by tag or kind needs to know each."""
+"""Maximum number of changes in a window for which an event each is made. Further changes are only counted, unless a
+filter by tag or kind needs to check each of them."""
 MAX_LOOKED_UP: Final = 200
 """Maximum number of runs, and of jobs, of a window that are looked up in the store."""
 EARLY_TOLERANCE: Final = 50 * MILLISECOND
-"""How much a run that was claimed early may be due in the future and count as started: the time of the store is a lower
-bound."""
+"""A run that was claimed early counts as started if it is due within this time, in microseconds: the server's estimate
+of the store's time may be that much behind."""
 
 
 class EventInterest(NamedTuple):
-    """What listeners want to know."""
+    """What the filters of the listeners refer to."""
 
     ids: frozenset[str] = frozenset()
-    """Jobs and runs that filters name."""
+    """The ids of jobs and runs that filters name."""
     needs_facts: bool = False
-    """True if filters name tags or kinds."""
+    """True if a filter names tags or kinds, so that the job of each change must be known."""
 
 
 class MissingFacts(NamedTuple):
-    """What has to be read from the store before a window is published."""
+    """The runs and jobs that have to be read from the store before a window is published."""
 
     run_ids: list[str]
     job_ids: list[str]
@@ -63,7 +63,7 @@ class ChangeCollector:
         self._incomplete: list[int] = []
         """Positions in the window of changes whose job is not known, or not completely."""
         self._bulk: BulkTally | None = None
-        """The counts of the window, if it has too many changes to look at each."""
+        """The counts of the window, if it has too many changes to check each of them; None otherwise."""
         self.has_lost = False
         """True if changes were dropped."""
 
@@ -76,7 +76,7 @@ class ChangeCollector:
         self._facts.clear()
 
     def add(self, batches: Sequence[ChangeBatch]) -> None:
-        """Add what a commit changed to the window."""
+        """Add the changes of a commit to the window."""
         self._batches += batches
         self._count += sum([batch.count for batch in batches])
         if self._count > MAX_COLLECTED:
@@ -84,7 +84,8 @@ class ChangeCollector:
             self.has_lost = True
 
     def take(self, time: Micros, wanted: EventInterest) -> Steps[MissingFacts]:
-        """End the window. Return what has to be looked up before it is published. `time` is the time of the store."""
+        """End the window. Return the runs and jobs that have to be looked up before the window is published. `time` is
+        the time of the store."""
         batches, self._batches, count, self._count = self._batches, [], self._count, 0
         early, self._early = self._early, []
         self._window, self._incomplete, self._bulk = [], [], None
@@ -120,7 +121,7 @@ class ChangeCollector:
                 window.append((change, self._facts.of_job(change.job)))
 
     def runs_found(self, found: Mapping[str, Run]) -> MissingFacts:
-        """Use the runs that were looked up. Return the jobs that have to be looked up now."""
+        """Apply the runs that were looked up. Return the jobs that have to be looked up next."""
         for at in self._incomplete:
             change, facts = self._window[at]
             if facts is None and isinstance(change, RunChange) and (run := found.get(change.run_id)) is not None:
@@ -137,7 +138,7 @@ class ChangeCollector:
                 self._window[at] = (change, known)
 
     def lookups_failed(self) -> None:
-        """Leave the window as it is: changes of runs that could not be looked up are lost."""
+        """Record that the lookups failed: the changes of runs that are still unknown are lost."""
         if any(self._window[at][1] is None for at in self._incomplete):
             self.has_lost = True
 

@@ -1,4 +1,4 @@
-"""Events as frames of `text/event-stream`."""
+"""Encodes events as frames of `text/event-stream`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from timeball.operation.events.summary import RunsSummary
 from timeball.ports.store.changes import Change, JobChange, RunChange, WorkerChange
 
 RETRY_MILLISECONDS: Final = 1_000
-"""How long a client waits before it connects again."""
+"""Milliseconds that a client waits before it connects again."""
 RETRY_FRAME: Final = f"retry: {RETRY_MILLISECONDS}\n\n".encode()
 _encode = msgspec.json.Encoder().encode
 
@@ -36,7 +36,7 @@ def id_frame(event_id: str) -> bytes:
 
 
 def reset_frame(event_id: str) -> bytes:
-    """Return the frame that says that events were lost: the client has to read what it shows again."""
+    """Return the frame that says that events were lost. The client then has to read the data that it shows again."""
     return f"id: {event_id}\nevent: reset\ndata: {{}}\n\n".encode()
 
 

@@ -1,8 +1,8 @@
 """Messages between the servers of one store: which tenants have listeners, and what changed for these tenants.
 
-A message has at most `MAX_MESSAGE_BYTES`. Few changes are sent one by one, many as a summary; what does not fit is
-added to the next message. A server sends at most one message per window, and tells of changes only while another server
-has listeners.
+A message has at most `MAX_MESSAGE_BYTES`. A few changes are sent one by one, many as a summary; changes that do not fit
+are added to the next message. A server sends at most one message per window, and sends changes only while another
+server has listeners.
 """
 
 from __future__ import annotations
@@ -27,17 +27,18 @@ MAX_SENT_CHANGES: Final = 40
 """Maximum number of changes of a tenant that are sent one by one. About as many fit into a message."""
 MAX_SENT_WORKERS: Final = 20
 MAX_NAMED_TENANTS: Final = 20
-"""A server with listeners of more tenants asks for the changes of all tenants."""
+"""Maximum number of tenants that a server names in a message. A server with listeners of more tenants asks for the
+changes of all tenants."""
 ALL_TENANTS: Final = "*"
 SUMMARY_SIZES: Final = (20, 5, 0)
 """Numbers of jobs, runs and tags of a summary that are tried until it fits."""
 
 
 class SentChange(Struct, frozen=True, array_like=True, gc=False):
-    """A change of a run, or, without the id of a run, of a job."""
+    """A change of a run; or of a job, if the run id is empty."""
 
     what: str
-    """The status of the run, or the type of the event of the job."""
+    """The status that the run reached, or the type of the event of the job."""
     job_id: str
     run_id: str | None = None
     attempt: int = 0
@@ -58,7 +59,7 @@ class SentWorker(Struct, frozen=True, array_like=True, gc=False):
 
 
 class TenantNews(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What changed for a tenant."""
+    """The changes of one tenant in a message."""
 
     changes: list[SentChange] = []
     facts: dict[str, SentFacts] = {}
@@ -67,7 +68,7 @@ class TenantNews(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 class ServerMessage(Struct, frozen=True, omit_defaults=True, kw_only=True):
     listening: list[str] = []
-    """Tenants with listeners at the sender; `*` for all."""
+    """The tenants that have listeners at the server that sends the message; `*` for all tenants."""
     lost: bool = False
     """True if earlier messages of the sender may have been lost."""
     workers: list[SentWorker] = []
@@ -82,7 +83,7 @@ _TYPES: Final = {each.value: each for each in EventType}
 
 
 class Outbox:
-    """The changes that the next message tells."""
+    """The changes that the next message will contain."""
 
     def __init__(self) -> None:
         self._items: dict[str, list[Item]] = {}
@@ -99,7 +100,7 @@ class Outbox:
         self._workers.clear()
 
     def add(self, tenant: str, items: Iterable[Item], bulk: RunsSummary | None = None) -> None:
-        """Add changes, and the counts of further ones."""
+        """Add changes, and the counts of changes that are not listed."""
         self._items.setdefault(tenant, []).extend(items)
         if bulk is not None:
             known = self._summaries.get(tenant)
@@ -110,7 +111,7 @@ class Outbox:
         self._workers += [SentWorker(each.type, each.session, each.name[:100]) for each in changes[:room]]
 
     def message(self, listening: Sequence[str], *, lost: bool) -> str:
-        """Return the next message. What does not fit stays for the one after it."""
+        """Return the next message. Changes that do not fit are kept for the message after it."""
         workers, self._workers = self._workers, []
         message = ServerMessage(listening=list(listening), lost=lost, workers=workers)
         left = MAX_MESSAGE_BYTES - len(_encode(message)) - len(',"news":{}')
@@ -123,7 +124,7 @@ class Outbox:
         return _encode(msgspec.structs.replace(message, news=news)).decode()
 
     def _choose(self, tenant: str, left: int) -> tuple[TenantNews | None, int]:
-        """Return the most detailed news of a tenant that fit into so many bytes, and their size."""
+        """Return the most detailed form of a tenant's changes that fits into this many bytes, and its size."""
         items, summary = self._items.pop(tenant, []), self._summaries.pop(tenant, None)
         around = len(_encode(tenant)) + 2
         if summary is None and len(items) <= MAX_SENT_CHANGES:
@@ -151,7 +152,8 @@ def read_message(text: str) -> ServerMessage | None:
 
 
 def items_of(tenant: str, news: TenantNews, time: Micros) -> list[Item]:
-    """Return the changes that another server told one by one. Those that this version does not know are left out."""
+    """Return the changes that another server listed one by one, without those of types that this version does not
+    know."""
     found: list[Item] = []
     for each in news.changes:
         facts = _facts(tenant, each.job_id, news)

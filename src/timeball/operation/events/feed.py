@@ -26,7 +26,8 @@ RESUME_TIME: Final = 15 * SECOND
 LISTENERS_PER_TURN: Final = 32
 """Number of listeners that get a window before the event loop has a turn."""
 MAX_RESUMED_EVENTS: Final = 500
-"""Maximum number of events that a listener gets when it resumes; beyond it, reading again is cheaper."""
+"""Maximum number of events that a listener gets when it resumes. If more events were missed, the listener gets a
+`reset`, because reading the data again is cheaper."""
 MAX_RING_EVENTS: Final = 5_000
 
 
@@ -34,12 +35,12 @@ class _Published(Struct, frozen=True):
     """A window that was published: its changes, or, if they were many, only their summary."""
 
     first: int
-    """The number before that of the first change."""
+    """The number of the event before the first event of the window."""
     last: int
     at: Micros
-    """An instant of the monotonic clock."""
+    """The instant of the publication on the monotonic clock."""
     time: Micros
-    """The time of the store."""
+    """The instant of the publication by the time of the store."""
     window: TenantWindow
 
 
@@ -66,7 +67,8 @@ class TenantFeed:
         return not self._listeners and now - self._idle_since >= RESUME_TIME
 
     def add(self, listener: EventListener, last_id: str) -> None:
-        """Add a listener. With the id of the last event that its client received, it gets the events after it."""
+        """Add a listener. If its client sends the id of the last event that it received, the listener first gets the
+        events after that one."""
         self._listeners.setdefault(listener.where, []).append(listener)
         frames = self._since(last_id, listener.where) if last_id else []
         if frames is None:
@@ -89,7 +91,7 @@ class TenantFeed:
         self._number = published.last
         self._keep(published)
         cache: dict[int, bytes] = {}
-        # Listeners that are added in between resume after this window.
+        # A listener that is added while the window is being sent gets the events after this window.
         for where, listeners in [(where, list(same)) for where, same in self._listeners.items()]:
             if frames := self._frames(published, where, 0, cache):
                 chunk = b"".join(frames)
@@ -100,14 +102,14 @@ class TenantFeed:
             yield
 
     def keep_alive(self) -> None:
-        """Send all listeners the id of the last event, also those that got no event because of their filters: with it
-        they can resume."""
+        """Send the id of the last event to all listeners, also to those whose filters select no event, so that they can
+        resume from it."""
         frame = id_frame(self._id(self._number))
         for listener in self.listeners():
             listener.push(frame)
 
     def reset(self) -> None:
-        """Tell all listeners that events were lost."""
+        """Send a `reset` to all listeners: events were lost."""
         self._number += 1
         self._ring.clear()
         self._ring_size, self._forgotten = 0, self._number
@@ -137,7 +139,7 @@ class TenantFeed:
             self._forgotten = oldest.last
 
     def _since(self, last_id: str, where: EventFilter) -> list[bytes] | None:
-        """Return the frames after an event; None if the ring does not have all of them."""
+        """Return the frames after an event; None if they are not kept any more, or are too many."""
         epoch, _, text = last_id.rpartition("-")
         if epoch != self._epoch or not (text.isascii() and text.isdigit() and len(text) < 16):
             return None

@@ -1,4 +1,4 @@
-"""Which events a listener gets."""
+"""The filter that decides which events a listener gets."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from timeball.ports.store.changes import Change, JobChange, RunChange
 
 
 class EventFilter(Struct, frozen=True, kw_only=True):
-    """Empty fields select everything. Events of workers pass only an empty filter; those of jobs none by run or
-    status."""
+    """The conditions of a listener. An empty field selects all events. Events of workers are sent only to listeners
+    with an empty filter; events of jobs only to listeners whose filter names no run and no status."""
 
     job_id: str = ""
     run_id: str = ""

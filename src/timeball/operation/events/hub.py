@@ -1,7 +1,8 @@
-"""The hub of a server: collects what its commits changed while a client listens, here or at another server, and
-publishes it in windows.
+"""The hub of a server: collects the changes of its commits while a client listens, at this server or at another one,
+and publishes them in windows of time.
 
-The event publisher (`timeball.server.loops.event_publisher`) calls it. Nothing here reads a clock or the store.
+The event publisher (`timeball.server.loops.event_publisher`) calls the hub. The hub itself reads neither a clock nor
+the store.
 """
 
 from __future__ import annotations
@@ -33,13 +34,15 @@ from timeball.ports.store.jobs import JobStatus
 from timeball.slices import Steps
 
 WINDOW: Final = 250 * MILLISECOND
-"""Minimum time between two windows. The first change after a quiet time is published at once."""
+"""Minimum time between two windows, in microseconds. The first change after a time without changes is published at
+once."""
 KEEP_ALIVE_INTERVAL: Final = 15 * SECOND
 """Microseconds between two comments in a stream."""
 ANNOUNCE_INTERVAL: Final = 5 * SECOND
-"""Microseconds between two messages to the other servers that this one has listeners."""
+"""Microseconds between two messages by which a server tells the others that it has listeners."""
 ANNOUNCED_FOR: Final = 12 * SECOND
-"""How long the changes of a tenant are sent to the other servers after one of them announced listeners."""
+"""Microseconds for which the changes of a tenant are sent to the other servers after one of them announced
+listeners."""
 MAX_LISTENERS: Final = 1_000
 """Maximum number of listeners on one server."""
 MAX_LISTENERS_PER_KEY: Final = 500
@@ -59,13 +62,14 @@ class EventHub:
         self._keys: Counter[str] = Counter()
         self._collector = ChangeCollector(self._is_wanted)
         self._workers: list[WorkerChange] = []
-        """Changes of workers that other servers told."""
+        """Changes of workers that other servers sent."""
         self._remote_items: dict[str, list[Item]] = {}
-        """Changes that other servers told one by one, by tenant."""
+        """Changes that other servers listed one by one, by tenant."""
         self._remote_summaries: dict[str, list[RunsSummary]] = {}
         self._outbox = Outbox()
         self._listening_elsewhere: dict[str, Micros] = {}
-        """By tenant, or `*`: until when another server wants to know its changes."""
+        """By tenant, or `*` for all: the instant until which the changes of the tenant are sent to the other
+        servers."""
         self._has_lost_messages = False
         self._published_at: Micros | None = None
         self._alive_at: Micros = 0
@@ -120,27 +124,27 @@ class EventHub:
                 listener.close()
 
     def reset(self) -> None:
-        """Tell all listeners that events were lost."""
+        """Send a `reset` to all listeners: events were lost."""
         for feed in self._feeds.values():
             feed.reset()
 
     # --- changes -----------------------------------------------------------------------------------------------
 
     def collect(self, batches: Sequence[ChangeBatch]) -> None:
-        """Add what a commit changed to the window."""
+        """Add the changes of a commit to the window."""
         if batches and self.is_active:
             self._collector.add(batches)
             self._wake()
 
     def due_in(self, now: Micros) -> Micros | None:
-        """Return how long the window lasts; None if there is nothing to publish."""
+        """Return the microseconds until the window is published; None if there is nothing to publish."""
         if self._collector.is_empty and not (self._remote_items or self._remote_summaries or self._workers):
             self._is_woken = False
             return None
         return 0 if self._published_at is None else max(0, self._published_at + WINDOW - now)
 
     def take(self, time: Micros) -> Steps[MissingFacts]:
-        """End the window. Return what has to be looked up before it is published."""
+        """End the window. Return the runs and jobs that have to be looked up before the window is published."""
         self._is_woken = False
         return self._collector.take(time, self._wanted())
 
@@ -215,7 +219,7 @@ class EventHub:
         return self._outbox.message([ALL_TENANTS] if len(listening) > MAX_NAMED_TENANTS else listening, lost=lost)
 
     def message_due_in(self, now: Micros) -> Micros | None:
-        """Return when there is a message to send; None if there is nothing to tell."""
+        """Return the microseconds until there is a message to send; None if there is none."""
         waits: list[Micros] = []
         if not self._outbox.is_empty or (self._has_lost_messages and self._listening_elsewhere):
             waits.append(now)
@@ -225,7 +229,7 @@ class EventHub:
         return max(0, max(earliest, min(waits)) - now) if waits else None
 
     def received(self, text: str | None, now: Micros, time: Micros) -> None:
-        """Take a message of another server. None: messages may have been lost."""
+        """Handle a message of another server. None: messages may have been lost."""
         if text is None:
             self._has_lost_messages = self.is_active
             self.reset()

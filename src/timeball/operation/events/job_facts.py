@@ -1,5 +1,8 @@
-"""What events say about a job beside its id. The facts are learned from changes that contain a spec, and kept while the
-job has live runs that were seen here."""
+"""The fields of a job that events contain besides its id.
+
+The hub learns these facts from changes that contain a spec, and keeps them while the job has live runs that this server
+has seen.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,7 @@ _IMMEDIATE: Final = _ShownSchedule()
 
 
 class _ShownSpec(Struct, frozen=True, gc=False):
-    """The fields of a spec that events contain; the rest is not decoded."""
+    """The fields of a spec that events contain. The other fields are not decoded."""
 
     name: str = ""
     tags: tuple[str, ...] = ()
@@ -73,10 +76,9 @@ class FactsCache:
         return facts
 
     def of_run(self, change: RunChange) -> JobFacts | None:
-        """Return the facts of the job of a run; None if the run has to be looked up.
-
-        A change without a tenant is known only by its run: the id of its job is what the worker says.
-        """
+        """Return the facts of the job of a run; None if the run has to be looked up. If the change has no tenant, only
+        the facts that are known of its run are used: the job id in such a change comes from a worker and is not
+        trusted."""
         is_over = change.status in TERMINAL
         facts = self._by_run.pop(change.run_id, None) if is_over else self._by_run.get(change.run_id)
         tenant = change.tenant or ("" if facts is None else facts.tenant)
@@ -105,7 +107,7 @@ class FactsCache:
         return [None if facts is None else facts.tenant for facts in map(self._by_run.get, run_ids)]
 
     def remember(self, run_ids: Iterable[str], tenant: str) -> None:
-        """Keep the tenant of runs that are executed now, and nothing else about them."""
+        """Keep the tenants of runs that are executed now, and no other facts about them."""
         self._by_run.update(zip(run_ids, repeat(_tenant_facts(tenant)), strict=False))
         while len(self._by_run) > MAX_FACTS:
             _limit(self._by_run)
@@ -125,7 +127,7 @@ class FactsCache:
         return facts
 
     def of_missing_job(self, facts: JobFacts) -> JobFacts:
-        """Return the facts of a job that does not exist any more: it is not looked up again."""
+        """Return the facts of a job that does not exist any more, so that it is not looked up again."""
         known = JobFacts(facts.tenant, facts.job_id, facts.name, (), facts.kind)
         self._by_job[facts.job_id] = known
         _limit(self._by_job)
@@ -144,7 +146,7 @@ def _of_spec(tenant: str, job_id: str, spec: JobSpec) -> JobFacts:
 
 
 def _of_claim(change: RunChange) -> JobFacts:
-    """Return the facts from the spec of a claimed run. Those of a spec that cannot be read are unknown."""
+    """Return the facts from the spec of a claimed run; unknown facts if the spec cannot be decoded."""
     assert change.spec is not None
     try:
         spec = _decode_spec(change.spec)

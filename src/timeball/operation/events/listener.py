@@ -1,4 +1,5 @@
-"""One client that listens: what waits for it is bounded, and the bytes are shared with other listeners."""
+"""One client that listens to events. The amount of data that waits for it is bounded, and the encoded bytes are shared
+with other listeners."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ from timeball.operation.events.filters import EventFilter
 
 MAX_BACKLOG_BYTES: Final = 256 * 1024
 MAX_BACKLOG_CHUNKS: Final = 256
-"""Maximum size and number of chunks that wait for a slow client. The client is then dropped; it connects again and
-resumes."""
+"""Maximum number of chunks that wait for a slow client. If more chunks wait, or more than `MAX_BACKLOG_BYTES`, the
+client is dropped; it can connect again and resume."""
 
 
 class EventListener:
@@ -21,7 +22,7 @@ class EventListener:
         self.key_id: Final = key_id
         self.is_closed = False
         self.on_slow: Callable[[], None] = lambda: None
-        """Called when the client is dropped because it does not read."""
+        """The function that is called when the client is dropped because it does not read."""
         self._write: Callable[[bytes], bool] | None = None
         self._chunks: list[bytes] = []
         self._size = 0
@@ -42,8 +43,9 @@ class EventListener:
             self._ready.set()
 
     def write_to(self, write: Callable[[bytes], bool]) -> None:
-        """Pass each chunk to a function from now on, instead of keeping it for `take`. It returns False if the client
-        does not read. Waking a task for each chunk would cost more than the rest of an event."""
+        """From now on, pass each chunk to a function instead of keeping it for `take`. The function returns False if
+        the client does not read. Waking an asyncio task for each chunk would cost more than everything else about an
+        event."""
         chunks, self._chunks, self._size = self._chunks, [], 0
         self._write = write
         if not self.is_closed:
@@ -52,12 +54,12 @@ class EventListener:
             self.push(chunk)
 
     def close(self) -> None:
-        """End the stream after what waits already."""
+        """End the stream after the chunks that wait already."""
         self.is_closed = True
         self._ready.set()
 
     async def take(self) -> bytes:
-        """Return what is to be sent next; empty if the stream has ended."""
+        """Return the chunks to send next; empty if the stream has ended."""
         await self._ready.wait()
         chunks, self._chunks, self._size = self._chunks, [], 0
         if not self.is_closed:

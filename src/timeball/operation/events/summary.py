@@ -1,4 +1,4 @@
-"""A summary of changes: what is sent instead of the changes when there are many, and what servers send each other."""
+"""A summary of changes: it is sent to listeners instead of the changes when there are many, and between servers."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ Counts = dict[str, int]
 
 
 class RunsSummary(Struct, frozen=True, kw_only=True):
-    """How many runs reached which status, in all and by job, and how many changes have which tag."""
+    """The number of runs that reached each status, in all and by job, and the number of changes by tag."""
 
     count: int = 0
     statuses: Counts = {}
     jobs: dict[str, Counts] = {}
-    """By job: how many of its runs reached which status. A job that itself changed has an entry as well."""
+    """By job: the number of its runs that reached each status. A job that was changed itself has an entry as well."""
     runs: list[str] = []
     tags: Counts = {}
     job_events: Counts = {}
     jobs_truncated: bool = False
     runs_truncated: bool = False
     tags_truncated: bool = False
-    """True if some changes are of tags that are not listed, or of jobs whose tags are unknown."""
+    """True if some changes have tags that are not listed, or belong to jobs whose tags are unknown."""
 
     @classmethod
     def of(cls, items: Iterable[tuple[Change, JobFacts | None]]) -> RunsSummary:
@@ -118,9 +118,8 @@ class RunsSummary(Struct, frozen=True, kw_only=True):
         )
 
     def narrowed(self, where: EventFilter) -> RunsSummary | None:
-        """Return the part that a filter selects; None if it is certainly empty. Where the summary cannot tell, it is
-        returned as it is: the listener then reads more than it needs.
-        """
+        """Return the part of the summary that a filter selects; None if that part is certainly empty. If the summary
+        does not have the data to decide, it is returned unchanged, and the listener reads more than it needs."""
         if where.is_empty:
             return self
         if where.statuses and where.statuses.isdisjoint(self.statuses):

@@ -55,7 +55,7 @@ class _TenantTally:
 
 
 class BulkTally:
-    """The changes of a window by tenant."""
+    """The counts of the changes of a window, by tenant."""
 
     def __init__(self, facts: FactsCache, wanted_ids: frozenset[str]) -> None:
         """`wanted_ids` are jobs and runs whose changes are needed one by one."""
@@ -63,14 +63,14 @@ class BulkTally:
         self._wanted_ids: Final = wanted_ids
         self._tenants: dict[str, _TenantTally] = {}
         self.picked: list[Item] = []
-        """The changes of the wanted jobs and runs, which are counted as well."""
+        """The changes of the jobs and runs in `wanted_ids`. They are included in the counts."""
 
     @property
     def summaries(self) -> dict[str, RunsSummary]:
         return {tenant: tally.summary for tenant, tally in self._tenants.items()}
 
     def add(self, batch: ChangeBatch) -> Sequence[Recorded]:
-        """Count the changes of a batch. Return those that have to be looked at one by one instead."""
+        """Count the changes of a batch. Return the changes that have to be checked one by one instead."""
         if batch.list_columns is None:
             return batch.list_changes()
         columns = batch.list_columns()

@@ -18,8 +18,8 @@ from timeball.ports.store.changes import Change, JobChange, RunChange
 MAX_SINGLE_EVENTS: Final = 100
 """Maximum number of changes in a window that are sent one by one. More of them are sent as one summary."""
 MAX_FILTERED: Final = 20_000
-"""Maximum number of changes that the filters of all listeners look at, beyond the few that each may get one by one.
-Then listeners get a summary that may contain more than their filter selects."""
+"""Maximum number of changes that the filters of all listeners check in one window, in addition to the few that each
+listener may get one by one. Beyond it, listeners get a summary that may contain more than their filter selects."""
 
 Item = tuple[Change, JobFacts | None]
 Numbered = tuple[int, Item]
@@ -28,16 +28,16 @@ _POSITION = itemgetter(0)
 
 
 class TenantWindow:
-    """Finds the changes that a filter selects. It groups them by job, run, tag, kind or status when a filter needs
-    that: a listener then costs as much as it gets, not as much as there is.
-    """
+    """Finds the changes that a filter selects. It groups the changes by job, run, tag, kind or status when a filter
+    first needs that, so that the cost of a listener depends on the number of changes that it gets, not on the number of
+    all changes."""
 
     def __init__(self) -> None:
         self.items: list[Item] = []
         self.bulk: RunsSummary | None = None
-        """The counts of further changes that were too many to look at each."""
+        """The counts of further changes, which were too many to check one by one."""
         self.picked: list[Item] = []
-        """Those of the counted changes that filters by job or run select."""
+        """Those of the counted changes that filters by job or by run select."""
         self.remote_summaries: list[RunsSummary] = []
         """Summaries from other servers."""
         self._groups: dict[str, dict[object, list[Numbered]]] = {}
@@ -45,7 +45,7 @@ class TenantWindow:
 
     @property
     def size(self) -> int:
-        """How many numbers the events of the window take."""
+        """The number of event numbers that the window takes."""
         return len(self.items) + len(self.picked) + len(self.remote_summaries) + (self.bulk is not None)
 
     @property
@@ -60,7 +60,7 @@ class TenantWindow:
         return self.bulk.plus(self._own_summary).limited() if self.items else self.bulk
 
     def select(self, where: EventFilter) -> tuple[Sequence[Numbered], list[RunsSummary]]:
-        """Return what a filter selects: changes with their positions, and summaries."""
+        """Return the changes that a filter selects, with their positions, and summaries."""
         summaries = [part for each in self.remote_summaries if (part := each.narrowed(where)) is not None]
         if where.is_empty:
             if self.is_summarised:

@@ -28,7 +28,8 @@ INSTANTS_PER_SLICE: Final = 20_000
 """Number of fires to count before other tasks of the event loop get their turn."""
 
 Decide = Callable[[Job, Micros], Amendment | None]
-"""Returns the change to make for the current job; None if it is in the wanted state already. Raises to refuse."""
+"""Returns the change to make for the current job; None if the job is in the requested state already. Raises an error to
+refuse the request."""
 
 
 async def amend(context: OperationContext, tenant: str, job_id: str, decide: Decide) -> None:
@@ -44,7 +45,7 @@ async def amend(context: OperationContext, tenant: str, job_id: str, decide: Dec
         amendment = decide(job, now)
         if amendment is not None and not amendment.keep_schedule and job.state is JobState.PAUSED:
             closing, unclosed = await _forgone(context, job)
-            amendment = decide(job, context.store.now())  # counting may have taken a while
+            amendment = decide(job, context.store.now())  # counting the fires may have taken long
             amendment = amendment and structs.replace(amendment, closing=closing, unclosed=unclosed)
         if amendment is None:
             return
@@ -67,7 +68,7 @@ async def amend(context: OperationContext, tenant: str, job_id: str, decide: Dec
 
 
 async def _is_put_off(context: OperationContext, job: Job, now: Micros) -> bool:
-    """True if a fire is due that could not be planned yet."""
+    """True if a fire of the job is due and the planner has postponed the job because its planning failed."""
     if job.state is not JobState.ACTIVE or job.next_fire_at is None or job.next_fire_at > now:
         return False
     return bool(await context.store.planning_failures([job.id]))
@@ -92,10 +93,7 @@ async def plan_job(context: OperationContext, job: Job, now: Micros) -> None:
 
 async def _forgone(context: OperationContext, job: Job) -> tuple[tuple[Span, ...], Micros | None]:
     """Return the fires that were due while the job was paused and that a new schedule skips for good, and the next
-    fire.
-
-    There may be millions of them. They are counted without blocking the event loop.
-    """
+    fire. There may be millions of such fires, so they are counted in slices that do not block the event loop."""
     if job.spec.follows is not None:
         return (), None  # the fires of a job that follows another are in the store
     taken = (await cancelled_fires(context, [job])).get(job.id, frozenset())

@@ -61,7 +61,8 @@ class Created(Struct, frozen=True, gc=False):
 
 
 class _Around(Struct, frozen=True):
-    """Tasks, calendars and jobs that submitted jobs refer to. Mappings are keyed by the position of the job."""
+    """The tasks, calendars and jobs that submitted jobs refer to. Mappings are keyed by the position of the job in the
+    batch."""
 
     refused: Mapping[int, TimeballError] = {}
     closures: Mapping[int, Closures] = {}
@@ -73,8 +74,8 @@ _NOTHING: Final = _Around()
 QUICK: Final = frozenset({Immediate, Date})
 """The schedule types whose first fire takes only a few microseconds to compute."""
 MAX_SLOW_TOGETHER: Final = 4
-"""Maximum number of jobs with other schedules that are prepared before other work gets its turn: each takes at most 10
-ms."""
+"""Maximum number of jobs with schedules that are not in `QUICK` that are prepared before the event loop gets a turn:
+each takes at most 10 ms."""
 _SIZE: Final = attrgetter("size")
 
 
@@ -94,7 +95,7 @@ class Submit:
         return await self._submit(jobs)
 
     async def _named_by_ids(self, jobs: Sequence[NewJob]) -> list[NewJob]:
-        """Return the same jobs with the jobs that they follow named by id. Errors are reported later."""
+        """Return the same jobs, with the followed jobs named by id instead of by name. Errors are reported later."""
         found = await self._followed(jobs)
         return [
             structs.replace(job, spec=pointed_at(job.spec, job_id))
@@ -104,7 +105,8 @@ class Submit:
         ]
 
     async def _followed(self, jobs: Sequence[NewJob]) -> dict[tuple[str, str], str | InvalidSchedule]:
-        """Return the ids of jobs to follow, or the error for each, by tenant and given name. Each is looked up once."""
+        """Return the ids of followed jobs, or the error for each, by tenant and given name. Each name is looked up
+        once."""
         wanted = dict.fromkeys((job.tenant, job.spec.follows.job) for job in jobs if job.spec.follows is not None)
         found: dict[tuple[str, str], str | InvalidSchedule] = {}
         for tenant, named in wanted:
@@ -209,7 +211,8 @@ class Submit:
     def _missing(
         self, new: NewJob, unknown: set[tuple[str, str]], calendars: Container[tuple[str, str]]
     ) -> Invalid | None:
-        """Return the error for a task, calendar or object storage that the job refers to and that does not exist."""
+        """Return the error for a job that refers to a task or calendar that does not exist, or that needs object
+        storage which is not configured; None if nothing is missing."""
         if new.spec.task_id is not None and (new.tenant, new.spec.task_id) in unknown:
             return Invalid(f"there is no registered task {new.spec.task_id!r}", "/taskId")
         for at, name in enumerate(new.spec.calendars):
@@ -251,7 +254,7 @@ class Submit:
     async def _repeat_answers(
         self, jobs: Sequence[NewJob], prepared: list[Submission | Created | TimeballError]
     ) -> None:
-        """Give repeated requests the first answer, even if they would be refused now."""
+        """Give repeated requests the answer to the first request, even if they would be refused now."""
         refused = {
             at: (job.tenant, job.key, job.fingerprint)
             for at, job in enumerate(jobs)
@@ -291,7 +294,7 @@ class Submit:
 
 
 def _prepared_together(jobs: Sequence[NewJob], around: _Around) -> int:
-    """How many jobs are prepared between two looks at the clock."""
+    """Return the number of jobs that are prepared before the clock is read again."""
     if len(jobs) <= MAX_SLOW_TOGETHER:
         return 1
     if around is not _NOTHING or not _schedule_types(jobs) <= QUICK:
@@ -308,8 +311,8 @@ def no_place() -> Invalid:
 
 
 def _as_written(created: Created | TimeballError, spec: JobSpec) -> Created | TimeballError:
-    """Return the created job with its parameters. A repeated request contains the same ones, as its fingerprint
-    shows."""
+    """Return the created job with its parameters. A repeated request has the same parameters, because its fingerprint
+    is equal."""
     if isinstance(created, TimeballError):
         return created
     answer, job = created.answer, created.job

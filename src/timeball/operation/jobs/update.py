@@ -41,7 +41,9 @@ async def update(
     place = _PreparedChange(context, job_id, change)
     spec = (await find_job(context, tenant, job_id)).job.spec
     wanted = await place.changed(spec)
-    if wanted.follows is not None and wanted.follows != spec.follows:  # a job that is followed already may be gone
+    if (
+        wanted.follows is not None and wanted.follows != spec.follows
+    ):  # a job that is followed already may have been deleted
         place.point(wanted.follows.job, await followed(context, tenant, wanted.follows.job))
         wanted = await place.changed(spec)
     if wanted.result_location is not None and not context.large_value_store.takes:
@@ -84,8 +86,8 @@ class _NotPrepared(Exception):
 
 
 class _PreparedChange:
-    """The results of a change for the specs it was applied to. They are made before the decision: in slices, because a
-    change may take long, and with large parameters read before and offloaded after it."""
+    """The new specs that a change makes from the specs it was applied to. They are made before the transaction: in
+    slices, because a change may take long; large parameters are read before it and offloaded after it."""
 
     def __init__(self, context: OperationContext, job_id: str, change: Change) -> None:
         self._context = context
@@ -147,8 +149,8 @@ def _amendment(job: Job, spec: JobSpec, now: Micros) -> Amendment:
 
 
 def _ends_or_goes_on(job: Job, edited: Job) -> bool:
-    """True if another `maxRuns` continues a finished schedule, or ends a paused one that still has fires to account
-    for."""
+    """True if another `maxRuns` makes a finished schedule continue, or ends a paused schedule whose fires during the
+    pause still need a verdict."""
     if edited.exhausted:
         return job.state is JobState.PAUSED and job.next_fire_at is not None
     return job.exhausted

@@ -1,5 +1,5 @@
-"""Read the statistics of the overview: how runs ended lately, what is alive now, what comes next, what needs
-attention."""
+"""Reads the statistics of the overview: how runs ended in the last hours, the live runs, the next fires, and the
+attention list."""
 
 from __future__ import annotations
 

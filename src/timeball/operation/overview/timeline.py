@@ -85,7 +85,7 @@ class TimelineRequest(Struct, frozen=True, kw_only=True):
 
 
 class _Limits(Struct, frozen=True):
-    """Maximum numbers of runs, buckets and fires in each lane."""
+    """The maximum numbers of runs, buckets and fires in each lane."""
 
     runs: int
     buckets: int
@@ -188,7 +188,7 @@ async def _tag_lanes(
 async def _coming(
     context: OperationContext, jobs: Sequence[LaneJob], asked: TimelineRequest, limit: int, now: Micros
 ) -> dict[str, list[Micros]]:
-    """Return the coming fires of jobs, one more than may be shown."""
+    """Return the coming fires of jobs: one more than may be shown, so that the caller knows whether there are more."""
     found: dict[str, list[Micros]] = {job.id: [] for job in jobs}
     due = [job for job in jobs if job.state is JobState.ACTIVE and job.next_fire_at is not None]
     wanted, size = list[str](), 0

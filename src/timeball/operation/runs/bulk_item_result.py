@@ -10,6 +10,6 @@ from timeball.domain.errors import TimeballError
 class BulkItemResult(Struct, frozen=True):
     run_id: str
     successor: str | None = None
-    """The run that executes now: a new one, or the same one."""
+    """The id of the run that executes now: a new run, or the same run if it was retried early."""
     error: TimeballError | None = None
     """The reason why nothing was done."""

@@ -67,7 +67,8 @@ async def _held_runs(context: OperationContext, tenant: str, job_id: str) -> lis
 
 
 async def _thin_out(context: OperationContext, tenant: str, job_id: str) -> None:
-    """End the waiting runs of a job, some at a time, until the rest can end in one transaction with the job."""
+    """End the waiting runs of a job in several transactions, until the remaining runs can end in one transaction with
+    the job."""
     waiting = RunFilter(tenant=tenant, job_id=job_id, status=_WAITING)
     while len(some := await context.store.match_runs(waiting, None, CANCELLED_AT_ONCE)) == CANCELLED_AT_ONCE:
         job = (await find_job(context, tenant, job_id)).job

@@ -125,7 +125,8 @@ def in_order(context: OperationContext, count: int, now: Micros) -> list[str]:
 async def edited_spec(
     context: OperationContext, run_id: str, spec: JobSpec | None, edit: Edit | None
 ) -> JobSpec | None:
-    """Return the own spec of a run, with its own copy of large parameters: those of its job may be deleted earlier."""
+    """Return the spec of an edited run, with a copy of its large parameters: the object of the job may be deleted
+    before the run ends."""
     if spec is None:
         return None
     whole = await context.large_value_store.whole(spec)

@@ -73,8 +73,8 @@ class Settle:
             return [*await self._write(settlements[:half]), *await self._write(settlements[half:])]
 
     async def _write_replaced(self, settlement: Settlement, error: Exception) -> Settled | Unwritten | None:
-        """Settle with a replacement for the outcome. If that works, the outcome itself was the cause. A success stays a
-        success."""
+        """Settle with a replacement for the outcome: a failure with the reason in place of a failure, a success without
+        a result in place of a success. If that can be written, the outcome itself was the cause of the error."""
         outcome = _replacement(settlement.outcome, _words(error))
         if outcome is None:
             return Unwritten(error)

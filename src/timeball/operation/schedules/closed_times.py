@@ -39,7 +39,7 @@ async def closures_of(context: OperationContext, jobs: Iterable[Job]) -> dict[st
         try:
             await compile_calendars(calendars)
             shared[keys] = Closures(calendars)
-        except Exception as error:  # an expression or a zone that this version does not know; a newer server may
+        except Exception as error:  # a newer server may know the expression or the zone
             _log.warning("a calendar cannot be compiled", calendars=[name for _, name in keys], reason=str(error))
     return {job_id: shared[keys] for job_id, keys in names.items() if keys in shared}
 
@@ -107,13 +107,13 @@ async def compiled(calendars: Sequence[NamedCalendar]) -> Closures:
 
 
 async def is_never_open(closures: Closures) -> bool:
-    """True if the closed times follow each other without a gap for as long as the search goes."""
+    """True if the calendars have no open instant within the limits of the search."""
     return await first_found(closures.seek_opening(closures.changed_at)) is None
 
 
 async def never_together(closures: Closures) -> Invalid | None:
-    """Return an error if several calendars are never open at the same time; None otherwise. Each of them alone is open
-    at some time."""
+    """Return an error if several calendars are never open at the same time, although each of them alone is; None
+    otherwise."""
     if len(closures.versions) < 2 or not await is_never_open(closures):
         return None
     return Invalid("these calendars are never open at the same time, so the job would never fire", "/calendars")
@@ -137,6 +137,6 @@ def _opened(found: JobStatus, closures: Closures, now: int) -> JobStatus:
     job, upcoming = found.job, found.next_run_at
     if upcoming is None or job.next_fire_at is None or job.state is not JobState.ACTIVE:
         return found
-    if upcoming < job.next_fire_at or closures.at(upcoming) is None:  # it is a run already, or will be one
+    if upcoming < job.next_fire_at or closures.at(upcoming) is None:  # the fire is a run already, or becomes one
         return found
     return structs.replace(found, next_run_at=next(upcoming_fires.coming(job, now, closures), None))

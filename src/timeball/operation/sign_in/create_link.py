@@ -10,7 +10,8 @@ from timeball.domain.instant import Micros
 from timeball.operation.context import OperationContext
 
 SIGN_IN_PAGE: Final = "#/sign-in?token="
-"""The token is in the fragment, which browsers send to no server and to no other page."""
+"""The path of the sign-in page, with the token in its fragment. Browsers do not send the fragment to servers or to
+other pages."""
 
 
 async def create_link(context: OperationContext, key_id: str, address: str, token: str) -> tuple[str, Micros]:

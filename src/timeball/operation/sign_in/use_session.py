@@ -11,7 +11,8 @@ _log = structlog.get_logger()
 
 
 async def use_session(context: OperationContext, digest: str) -> None:
-    """Store the use. A store that cannot be written does not refuse a request that only reads."""
+    """Store that the session was used. If the store cannot be written, the error is ignored, because the request itself
+    may only read."""
     try:
         await context.store.use_session(digest)
     except Unavailable as error:

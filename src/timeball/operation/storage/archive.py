@@ -40,8 +40,8 @@ MAX_RECORDS: Final = 20_000
 MAX_BYTES: Final = 32 * 1024 * 1024
 """A part is complete when it exceeds one of these two limits."""
 GZIP: Final = 31
-"""The number with which zlib writes the gzip format without a name or a time, so that the same content is the same
-object."""
+"""The `wbits` value with which zlib writes the gzip format, without a file name or a time, so that equal content gives
+an equal object."""
 _log = structlog.get_logger()
 
 
@@ -124,7 +124,7 @@ def _few_large(items: Sequence[T], is_large: Callable[[T], bool]) -> Iterator[li
 
 
 async def _whole(finished: Finished, large_value_store: LargeValueStore) -> Finished:
-    """Return the run with its result. If a user deleted the object, the run is archived without it."""
+    """Return the run with its result. If the object of the result was deleted, the run is archived without a result."""
     try:
         return structs.replace(finished, run=await large_value_store.whole_run(finished.run))
     except MissingObject as error:

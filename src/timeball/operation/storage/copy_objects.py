@@ -1,4 +1,5 @@
-"""Copy the large values of a store when it moves. They keep their names, to which its rows refer."""
+"""Copies the large values of a store that moves to another database. The objects keep their keys, because the rows
+refer to them."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ from timeball.ports.store.store import Store
 OBJECT_TIMEOUT: Final = 10 * SECOND
 """Maximum time that a request waits for an object."""
 SHORT: Final = 3 * SECOND
-"""Maximum time for an object where other requests wait for the same answer."""
+"""Maximum time for an object in operations that other requests wait for, too."""
 OBJECT_RETRY_DELAY: Final = 10 * SECOND
 """Time after a failure in which operations that must not delay others skip the object storage."""
 AT_ONCE: Final = 4

@@ -36,7 +36,8 @@ T = TypeVar("T")
 AT_ONCE: Final = 2
 """Maximum number of requests that are served at the same time, so that the server has capacity for other work."""
 AHEAD: Final = 4
-"""Number of parts that are loaded at once after the first few, and of days whose manifests are."""
+"""Number of parts that are loaded at the same time, after the first few; also the number of days whose manifests
+are."""
 MAX_PARTS: Final = 60
 """Maximum number of parts that are read for one page: more than a million runs."""
 MAX_REMEMBERED: Final = 20_000
@@ -44,7 +45,7 @@ MAX_REMEMBERED: Final = 20_000
 SLICE: Final = 64 * 1024
 """Number of compressed bytes that are decompressed at once."""
 PLANNED_AHEAD: Final = HOUR
-"""Longer than the time between the creation of any run and its fire time."""
+"""Maximum time, rounded up, between the creation of a run and its fire time."""
 _log = structlog.get_logger()
 _CURSOR = re.compile(r"r_[0-9a-f]{28}~?", re.ASCII)
 _AFTER_ALL: Final = "s"
@@ -158,7 +159,7 @@ class _Meant(Struct, frozen=True, kw_only=True):
     word: bytes
     """The rarest word that every matching line contains; empty if there is none."""
     before: str
-    """Only ids before this one match."""
+    """Only runs with ids before this one match."""
     limit: int
     with_results: bool = False
     """True if the records keep the results of their runs. Lists omit them, because results may be large."""
@@ -253,8 +254,8 @@ def _beginning(run_id: str) -> bytes:
 
 
 def _comparable(time: str) -> str:
-    """Return a time in a form that sorts by time for any precision: without the Z, which sorts after digits and the
-    point."""
+    """Return a time as text that sorts by time for any precision: without the Z, because Z sorts after digits and the
+    decimal point."""
     return time.removesuffix("Z")
 
 
@@ -272,7 +273,7 @@ def _behind(run_id: str) -> str:
 
 
 def _behind_all_others(found: Iterable[str], edge: str) -> int:
-    """Count the runs that come before all parts that were not read yet, in the order of the list."""
+    """Return the number of runs that precede, in the order of the list, all parts that were not read yet."""
     return sum(run_id >= edge for run_id in found)
 
 

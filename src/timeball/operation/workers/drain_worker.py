@@ -1,4 +1,4 @@
-"""Order a worker to drain: it takes nothing new, finishes what it has, and leaves."""
+"""Orders a worker to drain: the worker accepts no new attempts, finishes those that it holds, and ends its session."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from timeball.ports.wakeups import Topic
 
 
 async def drain_worker(context: OperationContext, session: str) -> None:
-    """Write the order, and wake the server that the worker polls. Repeating it changes nothing."""
+    """Store the order to drain, and wake the server that the worker polls. Repeating it changes nothing."""
     if not await context.store.drain(session):
         raise NotFound("worker", session)
     context.wakeups.wake(Topic.CANCEL)

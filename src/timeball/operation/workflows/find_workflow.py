@@ -18,7 +18,7 @@ from timeball.ports.store.jobs import JobStatus
 from timeball.ports.store.workflows import TaskOfRun
 
 MAX_ENDED_INSTANCES_READ: Final = 500
-"""How many instances that have ended are read with their runs, so that an answer about 10,000 of them stays cheap."""
+"""Maximum number of ended instances whose runs are read, so that an answer about 10,000 instances stays cheap."""
 
 
 class FoundWorkflowRun(Struct, frozen=True):
@@ -26,7 +26,7 @@ class FoundWorkflowRun(Struct, frozen=True):
     tasks: tuple[TaskOfRun, ...]
     instances: tuple[TaskOfRun, ...]
     runs: dict[str, Run]
-    """The runs of tasks: of those that have not ended, and of most that have."""
+    """The runs of tasks: of all tasks that have not ended, and of most that have."""
 
 
 async def find_workflow(context: OperationContext, tenant: str, job_id: str) -> JobStatus:

@@ -1,4 +1,4 @@
-"""The route that lists the definitions that a job has and had."""
+"""The route that lists the definitions of a job: the current one and former ones."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ class VersionView(Struct, frozen=True, rename="camel", kw_only=True):
     version: int
     """The first version of the job with this definition."""
     at: str
-    """When the job got it."""
+    """When the job got this definition."""
     by: str | None
-    """The name of the key of the request; null if the job was created with it, or if that is not known."""
+    """The name of the API key of the request; null if the job was created with this definition, or if the name is not
+    known."""
     job: SpecView
     """The definition. It can be sent as an update, to restore it."""
 

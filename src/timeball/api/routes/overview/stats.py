@@ -1,4 +1,4 @@
-"""The route of the aggregates that an overview shows."""
+"""The route that returns the statistics of the overview."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class PresentView(Struct, frozen=True, rename="camel", kw_only=True):
     """How long the first run in the queue has waited for a worker; null if none waits."""
     dead_letters: int
     jobs: int
-    """Jobs that will fire, or that follow others."""
+    """Jobs that will fire, or that follow other jobs."""
     paused_jobs: int
     capped: bool
     """True if one of the counts stopped at its maximum."""
@@ -116,7 +116,7 @@ class StatsAnswer(Struct, frozen=True, rename="camel", kw_only=True):
     up_next: list[UpNext]
     """The next fires of at most 10 jobs."""
     attention: list[AttentionView]
-    """The most urgent first."""
+    """The attention list; the most urgent entries come first."""
 
 
 async def read(call: Call) -> Answer:

@@ -21,7 +21,7 @@ from timeball.slices import map_in_slices
 USUAL_REACH: Final = 30 * MINUTE
 MAX_RANGE: Final = 31 * DAY
 LANES_TOGETHER: Final = 3
-"""Lanes that are rendered before the clock is read: one with 200 runs takes 2 ms."""
+"""Number of lanes that are rendered before the clock is read again: a lane with 200 runs takes 2 ms."""
 
 
 class TimelineQuery(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
