@@ -66,9 +66,10 @@ class Lookups:
         self._max_lookups = max_lookups
         self._pending: dict[_Key, asyncio.Future[_Found]] = {}
         self._cache: dict[_Key, tuple[float, list[ResolvedAddress]]] = {}
-        """By name: until when the cached addresses are used, and the addresses."""
+        """The cached addresses by name, and the instant until which they are used."""
         self._failing: dict[str, tuple[float, float]] = {}
-        """Names for which no name server had an answer: when that was seen first, and when last."""
+        """By name, for names that no name server had an answer for: the instants of the first and of the last
+        failure."""
 
         self._warn_at = 0.0
 

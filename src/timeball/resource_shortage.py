@@ -15,7 +15,7 @@ SHORTAGES: Final = frozenset(
 def is_shortage(error: BaseException) -> bool:
     """Return True if descriptors, memory, disk space, buffers or threads ran out."""
     match error:
-        case socket.gaierror():  # it has error numbers of its own
+        case socket.gaierror():  # it has its own error numbers
             if error.errno == socket.EAI_AGAIN:  # also the answer of a resolver that could not open a socket
                 return not _can_open()
             return error.errno in (socket.EAI_MEMORY, socket.EAI_SYSTEM)

@@ -1,9 +1,11 @@
-"""Long work on the event loop, in slices of a few milliseconds. Between two slices all other tasks get a turn (I28).
+"""Long work on the event loop, in slices of a few milliseconds. Between two slices all other tasks get a turn (promise
+I28).
 
 A thread does not help with long work: a call into C holds the interpreter lock until it returns. So long work is
-divided into steps, and after the step that exceeds a slice the event loop gets a turn. In each turn of the event loop
-only one task gets a slice, however many requests have long work. So a turn does not get longer with their number, and
-jobs start in time.
+divided into steps, and after the step that exceeds a slice the event loop gets a turn.
+
+In each turn of the event loop only one task gets a slice, however many requests have long work. So a turn does not get
+longer with their number, and jobs start in time.
 
 Work in pure Python that cannot be divided runs in one thread that all such work shares (`beside`). So the event loop
 shares the interpreter lock with one thread, not with one per request.
@@ -41,7 +43,7 @@ it.
 """
 
 FEW: Final = 32
-"""Number of steps of a few microseconds each between two readings of the clock."""
+"""Number of steps, of a few microseconds each, that are done between two readings of the clock."""
 
 Steps = Generator[None, None, Result]
 """Work that yields between its steps. The caller decides whether other tasks get a turn then."""

@@ -22,7 +22,7 @@ Breach = Literal["lost", "stuck", "early", "double", "double-effective", "extra"
 BREACHES: Final[tuple[Breach, ...]] = ("lost", "stuck", "early", "double", "double-effective", "extra", "unbalanced")
 LEASE: Final = 15 * SECOND
 NOTICEABLE: Final = 250 * MILLISECOND
-"""A start that is this late, or later, was delayed by something."""
+"""A start that is at least this late, in microseconds, counts as delayed by a fault."""
 FAULT_EFFECT_TIME: Final = 5 * SECOND
 """Microseconds after the end of a fault for which it may still be the reason of a late start."""
 NO_FAULT: Final = "no fault"

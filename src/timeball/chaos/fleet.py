@@ -32,7 +32,8 @@ PROCESS_TIMEOUT: Final = 60.0
 SUPERVISE_EVERY: Final = 1.0
 """Seconds between two checks for processes that have ended."""
 
-# Waits until chaos ends, in any way. Then it kills all processes that chaos started, and deletes the folder.
+# The program of a small process that waits until chaos ends, in any way, then kills all processes that chaos started,
+# and deletes the folder.
 _GUARD: Final = """
 cat >/dev/null
 for file in "$1"/pids/*; do

@@ -1,7 +1,7 @@
 """`python -m timeball.chaos.planted BUG server …`: starts Timeball with a planted bug.
 
-A checker that catches nothing proves nothing. The bugs are in this module, not in the modules that they break, so no
-setting of a production server can enable them.
+A checker is trusted only if it finds bugs that are known to exist. The bugs are in this module, not in the modules that
+they break, so no setting of a production server can enable them.
 """
 
 from __future__ import annotations

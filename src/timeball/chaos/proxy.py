@@ -52,7 +52,8 @@ class ProxiedAddress:
             _reset(writer)
 
     def hang(self) -> None:
-        """Drop all data of every connection without closing it. The same for new ones until `heal` is called."""
+        """Drop all data of every connection without closing it, and do the same with new connections until `heal` is
+        called."""
         self._state = "hanging"
         self._hung |= self._writers
 

@@ -26,7 +26,8 @@ def wait_and_exit(session: CliSession, run_id: str, timeout: float | None) -> No
 
 
 def wait_or_say(session: CliSession, run_id: str, sentence: str, *, wait: bool) -> None:
-    """Wait for a run and exit, or print the sentence that says that it was created."""
+    """With `--wait`, wait for a run and exit with its result. Without it, print the sentence that says that the run was
+    created."""
     if wait:
         wait_and_exit(session, run_id, None)
     else:

@@ -1,7 +1,7 @@
-"""Limits what is stored of a result: JSON of a bounded size and depth, so that every reader can parse it.
+"""Limits the size and depth of the JSON that is stored as a result, so that every reader can parse it.
 
-A result that cannot be stored does not fail the run: the end of its function, process or call decides (I30). A note
-replaces the result.
+A result that cannot be stored does not fail the run: the end of its function, process or call decides whether the run
+succeeded (promise I30). A note replaces the result.
 """
 
 from __future__ import annotations

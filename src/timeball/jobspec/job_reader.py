@@ -50,7 +50,8 @@ def read_job(raw: bytes) -> JobBody:
 
 
 async def read_job_in_slices(raw: bytes, clock: Clock) -> JobBody:
-    """Do the same as `read_job` for a body that may be large: the event loop gets its turn in between."""
+    """Return the new job that a body describes, like `read_job`. The body may be large: it is read in slices, between
+    which the event loop gets a turn."""
     return read_job(raw) if len(raw) <= json_input.SMALL_BODY else await in_slices(_reading_job(raw), clock)
 
 
@@ -116,13 +117,15 @@ def change_from(raw: bytes) -> Callable[[JobSpec], Steps[JobSpec]]:
 
 
 async def change_from_in_slices(raw: bytes, clock: Clock) -> Callable[[JobSpec], Steps[JobSpec]]:
-    """Do the same as `change_from` for a body that may be large: the event loop gets its turn in between."""
+    """Return the function that applies a partial job to the current spec, like `change_from`. The body may be large: it
+    is read in slices, between which the event loop gets a turn."""
     await json_input.check_in_slices(raw, clock)
     return change_of(_object(json_input.parse(raw)))
 
 
 def change_of(given: Document, more_origins: Origins | None = None) -> Callable[[JobSpec], Steps[JobSpec]]:
-    """Do the same as `change_from` for a document that was parsed already."""
+    """Return the function that applies a partial job to the current spec, like `change_from`, for a document that was
+    parsed already."""
 
     def change(spec: JobSpec) -> Steps[JobSpec]:
         yield

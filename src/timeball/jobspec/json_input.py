@@ -26,13 +26,13 @@ long as other numbers: 1 MiB of `1e308` blocked the event loop for 1.7 s.
 MIN_EXPONENTS_SIZE: Final = 4 * MAX_EXPONENTS
 """A body with more than `MAX_EXPONENTS` such numbers has more bytes than this."""
 FEW_EXPONENTS: Final = 20
-"""Up to this number, exponents are not counted exactly."""
+"""If a body has at most this many such numbers, they are not counted exactly."""
 MAX_CONTAINERS: Final = 50_000
 """Maximum number of arrays and objects in one body. 1 MiB can hold 350,000, and creating and checking these takes a
 third of a second.
 """
 FEW_CONTAINERS: Final = 1_000
-"""Up to this number, containers are not counted exactly."""
+"""If a body has at most this many arrays and objects, they are not counted exactly."""
 SMALL_BODY: Final = 16_384
 """Maximum number of bytes of a body that is read without yielding to the event loop."""
 VALUES_PER_STEP: Final = 2_000
@@ -80,7 +80,8 @@ def check(raw: bytes) -> None:
 
 
 async def check_in_slices(raw: bytes, clock: Clock) -> None:
-    """Do the same as `check` for a body that may be large: the event loop gets its turn in between."""
+    """Refuse a body that is not UTF-8, is nested too deeply, takes too long to parse, or has values that no store can
+    keep, like `check`. The body may be large: it is checked in slices, between which the event loop gets a turn."""
     if len(raw) <= SMALL_BODY:
         check(raw)
     else:
@@ -98,7 +99,7 @@ def checking(raw: bytes) -> Steps[None]:
 def _asks_for_a_look(raw: bytes) -> bool:
     """Return True if each value of a body must be checked. Raise an error for a body that is too costly to parse."""
     check_text(raw)
-    if len(raw) <= MIN_EXPONENTS_SIZE and raw.count(b"{") + raw.count(b"[") <= MAX_DEPTH:  # true for nearly all bodies
+    if len(raw) <= MIN_EXPONENTS_SIZE and raw.count(b"{") + raw.count(b"[") <= MAX_DEPTH:  # the usual case
         return is_suspicious(raw)
     if has_exponents(raw) and has_exponents(_TEXT.sub(b"", raw)):
         raise Invalid(

@@ -194,6 +194,6 @@ def spec_view(spec: JobSpec) -> SpecView:
 
 
 def spec_document(spec: JobSpec) -> dict[str, Any]:
-    """Return the same as `spec_view`, as JSON values."""
+    """Return the fields of a job that its owner defines, like `spec_view`, as JSON values."""
     document: dict[str, Any] = msgspec.json.decode(encode(spec_view(spec)))
     return document

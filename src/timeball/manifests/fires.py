@@ -36,7 +36,7 @@ def are_known_here(spec: JobSpec) -> bool:
     from which `H` is computed, and the free slots of windows.
     """
     if isinstance(spec.schedule, Follow):
-        return True  # the server cannot compute them either
+        return True  # the server cannot compute these either
     if spec.calendars:
         return False
     if isinstance(spec.schedule, CronSchedule):
@@ -78,12 +78,12 @@ def within(new: JobSpec, coming: ComingFires) -> ComingFires:
 
 
 def keeps_slot(old: JobSpec, new: JobSpec) -> bool:
-    """Return True if a job keeps the slot that it has in its window."""
+    """Return True if a changed job keeps the slot that it has in its window."""
     return isinstance(new.schedule, Window) and new.schedule.same_place(old.schedule)
 
 
 def stay(old: JobSpec, new: JobSpec) -> bool:
-    """Return True if a change does not affect the fires."""
+    """Return True if a change of a job does not affect its fires."""
     before, after = (
         (spec.starts, spec.ends, spec.max_runs, spec.calendars, spec.excluded if spec.calendars else None)
         for spec in (old, new)

@@ -127,11 +127,11 @@ class _Planner:
     def _step(self, job: Declared, members: Sequence[KnownJob]) -> ApplyStep:
         current = self._one(job, members) if members else self._stranger(job)
         if not self._check(job):
-            return ApplyStep("unchanged", job.name)  # never shown: the plan is refused, with what is missing
+            return ApplyStep("unchanged", job.name)  # not shown, because the plan is refused with what is missing
         return self._creation(job) if current is None else self._comparison(self._pointed(job), current)
 
     def _stranger(self, job: Declared) -> KnownJob | None:
-        """Return the job of this name on the server that does not belong to the set; None: there is none."""
+        """Return the job on the server that has this name but does not belong to the set; None: there is none."""
         found = self.server.named(job.name)
         live = [each for each in found if each.live]
         if not live and self.wanted.name is None:

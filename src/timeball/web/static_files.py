@@ -17,7 +17,7 @@ INDEX: Final = "index.html"
 ASSETS: Final = "assets/"
 """Files below this folder have the hash of their content in their names, and never change."""
 MIN_COMPRESSED_BYTES: Final = 500
-"""A smaller file fits into one packet anyway."""
+"""Minimum size of a file that is compressed. A smaller file fits into one packet."""
 _OTHER: Final = b"application/octet-stream"
 _TYPES: Final = {
     "css": b"text/css; charset=utf-8",
@@ -43,7 +43,7 @@ class StaticFile(Struct, frozen=True):
     content_type: bytes
     plain: bytes
     gzipped: bytes | None
-    """None if compression saves nothing."""
+    """The compressed content; None if compression saves nothing."""
     digest: str
     is_immutable: bool
 
@@ -52,9 +52,9 @@ class Bundle(Struct, frozen=True):
     """The web UI below a base path."""
 
     files: dict[str, StaticFile]
-    """By path, without a slash in front."""
+    """The files by path, without a slash in front."""
     index: IndexPage | None
-    """None if the web UI was not built."""
+    """The page `index.html`; None if the web UI was not built."""
 
 
 def bundled() -> Traversable:

@@ -55,7 +55,7 @@ class Figures:
     lateness: list[float]
     """Lateness of the jobs that were due one after the other."""
     unwell: list[Run]
-    """Runs that did not succeed."""
+    """The runs that did not succeed."""
 
 
 def able_workers(client: Client) -> list[Worker]:

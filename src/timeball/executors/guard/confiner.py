@@ -50,7 +50,8 @@ def drop_capabilities(numbers: Sequence[int]) -> None:
     for number in numbers:
         prctl(PR_CAPBSET_DROP, number)
     header = struct.pack("=Ii", CAPABILITY_VERSION, 0)
-    # effective, permitted, inheritable; then the same sets for the capabilities from 32 on
+    # The effective, permitted and inheritable sets for the capabilities up to 31; then the same sets for the
+    # capabilities from 32 on.
     sets = (ctypes.c_uint32 * 6)()
     if _libc.capget(header, sets) == 0:
         for number in numbers:
@@ -121,7 +122,8 @@ class Confiner:
             self._forget()
 
     def receive(self) -> None:
-        """Store a rule set that a process created. A message that was truncated or lost its descriptor is ignored."""
+        """Store the rule set that a new process created and sent. A message that was truncated or lost its descriptor
+        is ignored."""
         try:
             data, ancillary, flags, _ = self.made.recvmsg(SEEN_SIZE, socket.CMSG_SPACE(4), socket.MSG_CMSG_CLOEXEC)
         except OSError:

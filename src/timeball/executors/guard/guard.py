@@ -31,7 +31,7 @@ PROGRAM: Final = Path(__file__).with_name("guard_program.py")
 PASSED_ON: Final = ("PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "LC_CTYPE")
 """Environment variables that an interpreter may need. The guard gets no others: a job could read them in /proc."""
 LEAVING: Final = 15.0
-"""Seconds that a guard and its keeper get to end all processes and themselves."""
+"""Seconds that a guard and its keeper get to end all job processes and themselves."""
 
 FLUSH_RETRY_SECONDS: Final = 0.05
 _FULL: Final = frozenset({errno.ETOOMANYREFS, errno.ENOBUFS, errno.ENOMEM})
@@ -119,14 +119,14 @@ class ProcessGuard:
             self.send(do="deadline", at=deadline)
 
     def renew_from_thread(self, deadline: Micros) -> None:
-        """Like `renew`, but called from another thread, because the event loop may be blocked."""
+        """Set the deadline, like `renew`, from a thread other than that of the event loop, which may be blocked."""
         with self._sending:
             self._deadline = deadline
             if self._socket is None or self._loop is None:
                 return
             self._outgoing.append((_framed({"do": "deadline", "at": deadline}), []))
             self._send_out()
-            self._loop.call_soon_threadsafe(self._flush)  # the event loop sends the rest, and handles errors
+            self._loop.call_soon_threadsafe(self._flush)  # the event loop sends what is left, and handles errors
 
     def kill_all(self) -> None:
         if self._socket is not None:

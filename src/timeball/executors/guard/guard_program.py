@@ -279,7 +279,8 @@ class GuardProgram:
         return bool(groups) and self.groups is not None and self.groups.close(groups)
 
     def tidy(self, job: GuardedJob) -> None:
-        """Remove the folder of an ended job if it is empty, which is the usual case. The worker removes the others."""
+        """Remove the folder of an ended job if it is empty, which is the usual case. The worker removes folders that
+        are not empty."""
         if job.folder is not None:
             with contextlib.suppress(OSError):
                 os.rmdir(job.folder)
@@ -327,7 +328,8 @@ def monotonic() -> int:
 
 
 def main() -> None:
-    # exec resets this setting. Only processes of root can read the guard's memory, environment and descriptors.
+    # The exec of the guard reset the setting "not dumpable", so it is set again. Without it, processes of the same user
+    # could read the guard's memory, environment and descriptors; with it, only processes of root can.
     prctl(PR_SET_DUMPABLE, 0)
     worker = socket.socket(fileno=int(sys.argv[1]))
     worker.setblocking(False)

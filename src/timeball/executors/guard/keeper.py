@@ -34,7 +34,7 @@ def split(link: int) -> int:
         os.close(link)
         _keep(guard)
     prctl(PR_SET_CHILD_SUBREAPER, 1)
-    prctl(PR_SET_PDEATHSIG, signal.SIGTERM)  # wakes the guard up, which then checks its parent
+    prctl(PR_SET_PDEATHSIG, signal.SIGTERM)  # wakes the guard, which then checks its parent
     return keeper
 
 

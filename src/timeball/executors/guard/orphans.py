@@ -1,7 +1,7 @@
 """Kills the processes of jobs whose guard and keeper were both killed.
 
-Their only ancestor is then the first process of the machine. They are recognized by their session and process group,
-whose number is the process id of the job's main process, and by the mark in their environment.
+Such a process has only the first process of the machine as its ancestor. It is recognized by its session and process
+group, whose number is the process id of the job's main process, and by the mark in its environment.
 """
 
 from __future__ import annotations

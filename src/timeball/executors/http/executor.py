@@ -133,7 +133,7 @@ class HttpExecutor:
             except HeadUnread as unread:
                 return HttpResponse(unread.status, broken=str(unread))
             except aiohttp.ClientConnectorError as error:
-                if hop == 0:  # after a redirect, the target has already acted
+                if hop == 0:  # after a redirect, the first target has already acted on the request
                     self._raise_unless_target_failed(error)
                 raise
             except NotLookedUp as error:

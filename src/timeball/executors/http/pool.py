@@ -96,9 +96,8 @@ class _Resolver(AbstractResolver):
 
 
 class CleanConnector(aiohttp.TCPConnector):
-    """Has no limit of connections: the slots of the worker are the limit, and with another one, calls to an unreachable
-    host would block others.
-    """
+    """A connector without a limit of connections. The slots of the worker are the limit; with another limit, calls to
+    an unreachable host would block other calls."""
 
     def __init__(self, lookups: Lookups) -> None:
         super().__init__(limit=0, resolver=_Resolver(lookups), use_dns_cache=False)

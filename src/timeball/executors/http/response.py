@@ -1,7 +1,7 @@
-"""What a run keeps of an HTTP answer.
+"""The part of an HTTP answer that a run keeps.
 
-The status alone decides whether a call succeeded (I30). Parts of the answer that cannot be read, decoded or stored are
-cut, replaced or left out; nothing here raises.
+The status alone decides whether a call succeeded (promise I30). Parts of the answer that cannot be read, decoded or
+stored are cut, replaced or left out; no function of this module raises.
 """
 
 from __future__ import annotations

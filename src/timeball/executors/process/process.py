@@ -114,7 +114,7 @@ class Processes:
             status = await child.exited
             await watch.drain_pipes()
         except StartRefused as error:
-            if error.number in SHORTAGES:  # the guard refuses only what has not started
+            if error.number in SHORTAGES:  # a refused process has not started
                 raise OutOfResources(str(error)) from error
             return _failed(_refusal(argv[0], cwd, error, user))
         except GuardDied:

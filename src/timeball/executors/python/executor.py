@@ -85,7 +85,7 @@ class PythonExecutor:
         before = CURRENT_REPORTS.set(reports)
         try:
             result = await function.call(**arguments)
-        except GeneratorExit:  # The event loop is gone, and this is another context.
+        except GeneratorExit:  # The event loop is gone; this is another context.
             raise
         except asyncio.CancelledError:
             CURRENT_REPORTS.reset(before)

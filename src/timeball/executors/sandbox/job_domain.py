@@ -25,7 +25,7 @@ SWAPS: Final = "/proc/swaps"
 PROCESSES: Final = "/proc"
 DEVICES: Final = "/dev"
 SHARED_FOLDERS_OF_DEVICES: Final = ("/dev/pts", "/dev/shm", "/dev/mqueue", "/dev/hugepages")
-"""Separate file systems, in which jobs create entries."""
+"""Folders below `/dev` in which jobs create entries. They are separate file systems."""
 CLOSED_DEVICES: Final = (
     *("mem", "kmem", "port", "oldmem", "crash", "snapshot", "dax"),
     *("sg", "bsg", "nvme", "ng", "raw", "mtd"),

@@ -106,7 +106,7 @@ class _Rest:
         return holder.pop(path[-1], None) if isinstance(holder, dict) else None
 
     def give_back(self, value: Any, *path: str) -> None:
-        """Put a value back that could not be translated."""
+        """Put a value back into the manifest, because it could not be translated, so that it is reported."""
         holder: Any = self._value
         for step in path[:-1]:
             holder = holder.setdefault(step, {})
