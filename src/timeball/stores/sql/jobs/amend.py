@@ -68,8 +68,7 @@ class Writes(Struct):
     kept_specs: list[tuple[str, str, str | None]] = []
     versions: list[ReplacedSpec] = []
     serial: list[str] = []
-    """Jobs whose runs may not overlap from now on: the runs that they have become serial, so that each ends under the
-    lock on the job."""
+    """Jobs whose runs may not overlap from now on: their runs become serial and end under the lock on the job."""
     free: list[str] = []
     cancelled: list[RunRow] = []
     retagged: list[Job] = []
@@ -215,9 +214,8 @@ def _at_the_same_place(amendment: Amendment) -> bool:
 
 
 def _came_too_late(amendment: Amendment, job: Job, live: Sequence[RunRow], now: Micros) -> bool:
-    """True if a fire fell due between the moment at which the amendment was computed and now. If it is a fire of the
-    old schedule, the planner has to plan it under the old version first. If it is a fire of the new schedule, the old
-    schedule may have fired at the same instant already. In both cases the caller computes the amendment again."""
+    """True if a fire fell due after the amendment was computed: a fire of the old schedule, which has to be planned
+    under the old version first, or a fire of the new schedule, at which the old one may have fired already."""
     if is_overdue(job, now):
         undecided = any(run.holds & Hold.OVERLAP and run.fire_time <= now for run in live)
         if undecided or (job.next_fire_at is not None and job.next_fire_at <= now):
@@ -249,8 +247,8 @@ def _amend(
     now: Micros,
     slot: int | None,
 ) -> Amended:
-    """Decide one amendment: add its rows to `writes` and `tail`, and return the changed job. The caller has checked
-    that no worker holds a run for a future fire of the job."""
+    """Decide one amendment: add its rows to `writes` and `tail`, and return the changed job. No worker holds a run for
+    a future fire of the job."""
     future = [run for run in live if _is_future(run, now)]
     due = [run for run in live if not _is_future(run, now)]
     writes.dropped += future
@@ -336,8 +334,7 @@ async def withdraw(tx: Tx, job_ids: Sequence[str], now: Micros) -> None:
 
 
 def _first_open(job: Job, first: Micros | None, closed: Container[tuple[str, Micros]]) -> Micros | None:
-    """Return the first fire, from `first` on, that has no verdict yet. A fire whose run was cancelled has one, and must
-    not run again under a new schedule."""
+    """Return the first fire, from `first` on, without a verdict: the fire of a cancelled run must not run again."""
     while first is not None and (job.id, first) in closed:
         first = next(planning.fires(job, first), None)
     return first
