@@ -52,14 +52,14 @@ class Feeder:
         connections: int = CONNECTIONS,
         in_flight: int = IN_FLIGHT,
         rate: float | None = None,
-        limit: int | None = None,
+        most: int | None = None,
     ) -> None:
         self._running = running
         self._body = json.dumps([NOOP] * batch).encode()
         self._batch = batch
         self._in_flight = in_flight
         self._rate = rate
-        self._left = limit
+        self._left = most
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._began = time.monotonic()
@@ -122,6 +122,6 @@ def feeding(running: Deployment, *, rate: float | None = None) -> Iterator[None]
 
 def submit(running: Deployment, jobs: int, batch: int = BATCH) -> None:
     """Submit this number of no-op jobs, all due at once, without a limit of jobs in flight."""
-    feeder = Feeder(running, batch=batch, in_flight=2 * jobs + running.submitted, limit=jobs)
+    feeder = Feeder(running, batch=batch, in_flight=2 * jobs + running.submitted, most=jobs)
     feeder.start()
     feeder.join()

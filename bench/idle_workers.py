@@ -144,8 +144,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20.0)
     options = parser.parse_args()
     logging.getLogger("timeball.worker").setLevel(logging.ERROR)  # each worker would log that a server died
-    _, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         postgres = stack.enter_context(PostgresServer.start(fsync=True))

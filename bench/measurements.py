@@ -29,7 +29,7 @@ class Figure(Struct, frozen=True, kw_only=True, omit_defaults=True):
     values: list[float]
     least: float | None = None
     """The promise: not less than this."""
-    limit: float | None = None
+    most: float | None = None
     """The promise: not more than this."""
     digits: int = 0
 
@@ -40,13 +40,13 @@ class Figure(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def kept(self) -> bool:
         """True if the median keeps the promise, or if there is no promise."""
-        return (self.least is None or self.median >= self.least) and (self.limit is None or self.median <= self.limit)
+        return (self.least is None or self.median >= self.least) and (self.most is None or self.median <= self.most)
 
     @property
     def promise(self) -> str:
         if self.least is not None:
             return f"≥ {self.shown(self.least)}"
-        return "" if self.limit is None else f"≤ {self.shown(self.limit)}"
+        return "" if self.most is None else f"≤ {self.shown(self.most)}"
 
     @property
     def spread(self) -> str:

@@ -42,7 +42,7 @@ class Posts:
     failed: int
     p50: float
     p99: float
-    limit: float
+    most: float
 
     @property
     def rate(self) -> float:
@@ -86,7 +86,7 @@ async def _post(url: str, body: bytes, headers: dict[str, str], connections: int
         failed=sum(poster.failed for poster in posters),
         p50=percentile(times, 0.5),
         p99=percentile(times, 0.99),
-        limit=max(times),
+        most=max(times),
     )
 
 

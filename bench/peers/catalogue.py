@@ -33,7 +33,7 @@ class Peer:
     witnesses: int = 1
     """Number of processes that execute jobs."""
     jobs_per_call: int = 1
-    limit: int = 1_000_000
+    most: int = 1_000_000
     """Maximum size of its backlog: a peer that is slow, or slow to fill, gets a smaller one."""
 
     @property
@@ -109,7 +109,7 @@ OTHERS = (
         left=("SELECT count(*) FROM procrastinate_jobs WHERE status IN ('todo', 'doing')",),
         durable=COMMIT,
         configuration="one worker, 30 jobs at a time, 31 connections, successful jobs deleted",
-        limit=20_000,
+        most=20_000,
     ),
     Peer(
         name="apscheduler",
@@ -119,7 +119,7 @@ OTHERS = (
         left=("SELECT count(*) FROM apscheduler_jobs",),
         durable=UNTIL_STARTED,
         configuration="AsyncIOScheduler, SQLAlchemyJobStore with psycopg 3",
-        limit=20_000,
+        most=20_000,
     ),
     Peer(
         name="apscheduler-memory",
@@ -170,7 +170,7 @@ OTHERS = (
         configuration="2 processes of 20 polling workers, which fetch without a rest while there is a backlog",
         processes=2,
         witnesses=2,
-        limit=20_000,
+        most=20_000,
     ),
     Peer(
         name="pg-boss-batches",

@@ -58,7 +58,7 @@ class Drain:
 
 
 def drain(peer: Peer, jobs: int, redis_fsync: str) -> Drain:
-    jobs = min(jobs, peer.limit)
+    jobs = min(jobs, peer.most)
     program = command(peer)
     with scratch() as name, store(peer.store, Path(name), redis_fsync) as kept:
         bench = _Bench(peer, jobs, program, Path(name), kept)

@@ -55,7 +55,7 @@ def _row(peer: Peer, found: Sequence[Drain], error: str | None, rates: Mapping[s
 
 
 def _notes(peer: Peer, found: Sequence[Drain], jobs: int) -> list[str]:
-    backlog = min(jobs, peer.limit)
+    backlog = min(jobs, peer.most)
     notes = []
     if peer.jobs_per_call > 1:
         notes.append(f"ONE CALL FOR UP TO {peer.jobs_per_call:,} JOBS")

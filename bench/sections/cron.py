@@ -61,5 +61,5 @@ def run(scale: Scale) -> Findings:
         for expression, name, dst_gap in SINGLES:
             times = [single_micros(expression, name, dst_gap) for _ in notebook.takes(repeats)]
             labels = {"expression": expression, "zone": name, "dstGap": dst_gap}
-            singles.row(labels, {"µs": Figure(values=times, limit=SINGLE_PROMISE)})
+            singles.row(labels, {"µs": Figure(values=times, most=SINGLE_PROMISE)})
     return notebook.findings()

@@ -63,7 +63,7 @@ def run(scale: Scale) -> Findings:
                     {
                         "without": Figure(values=none, digits=1),
                         f"{LISTENERS} listeners": Figure(values=some, digits=1),
-                        "factor": Figure(values=factors, limit=MAX_CPU_FACTOR, digits=3),
+                        "factor": Figure(values=factors, most=MAX_CPU_FACTOR, digits=3),
                     },
                 )
                 deafs.row(labels, _deaf(running, length))
@@ -105,7 +105,7 @@ def _quiet(running: Deployment, length: float, scale: Scale) -> dict[str, Figure
     return {
         "without": Figure(values=percents["without"], digits=2),
         f"{TABS} listeners": Figure(values=percents["with"], digits=2),
-        "more": Figure(values=more, limit=MAX_QUIET_PERCENT, digits=2),
+        "more": Figure(values=more, most=MAX_QUIET_PERCENT, digits=2),
     }
 
 
@@ -124,4 +124,4 @@ def _deaf(running: Deployment, length: float) -> dict[str, Figure]:
             time.sleep(length)
             after = running.memory_mib()["server"]
     running.await_rest()
-    return {"MiB each": Figure(values=[max(0.0, after - before) / DEAF], limit=MAX_DEAF_MIB, digits=3)}
+    return {"MiB each": Figure(values=[max(0.0, after - before) / DEAF], most=MAX_DEAF_MIB, digits=3)}

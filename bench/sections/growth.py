@@ -114,11 +114,11 @@ def _idle(notebook: Recorder, scale: Scale, size: int) -> None:
                 _fill_jobs(running, size, {"type": "cron", "expression": f"0 {_later(43_200).hour} * * *"})
                 time.sleep(scale.pick(5.0, 1.0))
                 shares = [_cpu_shares(running, seconds) for _ in notebook.takes(repeats)]
-                total = Figure(values=[sum(share.values()) for share in shares], limit=IDLE_CPU, digits=1)
+                total = Figure(values=[sum(share.values()) for share in shares], most=IDLE_CPU, digits=1)
                 parts = {f"{name} %": Figure(values=[share[name] for share in shares], digits=1) for name in shares[0]}
                 alive = running.count("SELECT count(*) FROM runs")
                 notebook.check(alive == 0, f"{store}: {alive} runs were made while nothing should fire")
-                memory = Figure(values=[running.resident_mib()], limit=IDLE_MIB)
+                memory = Figure(values=[running.resident_mib()], most=IDLE_MIB)
                 table.row({"store": store, "worker": running.worker}, {"CPU %": total, **parts, "MiB": memory})
 
 
@@ -218,7 +218,7 @@ def _call(notebook: Recorder, table: TableInProgress, running: Deployment, path:
     notebook.check(answer.status_code == 200, f"{running.store}: {path} answered {answer.status_code}: {answer.text}")
     figures = {
         "median": Figure(values=times, digits=1),
-        "max": Figure(values=[max(times)], limit=LIST_MS, digits=1),
+        "max": Figure(values=[max(times)], most=LIST_MS, digits=1),
     }
     table.row({"store": running.store, "list": _ID.sub("…", path)}, figures)
 

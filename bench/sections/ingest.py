@@ -46,7 +46,7 @@ def run(scale: Scale) -> Findings:
                         "jobs/s": Figure(values=[each.rate for each in found], least=PROMISED),
                         "p50": Figure(values=[each.p50 for each in found], digits=1),
                         "p99": Figure(values=[each.p99 for each in found], digits=1),
-                        "max": Figure(values=[each.limit for each in found], digits=1),
+                        "max": Figure(values=[each.most for each in found], digits=1),
                         "server µs": Figure(values=list(cpu), digits=1),
                     },
                 )

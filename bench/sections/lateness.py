@@ -84,8 +84,8 @@ def _herd(notebook: Recorder, table: TableInProgress, running: Deployment, sizes
         marks = fire(running, [0.0] * sizes.herd, priorities=levels, lead=8.0)
         found.append(_late(notebook, running, marks))
         disorder.append(float(out_of_order(marks)))
-    order = Figure(values=disorder, limit=0)
-    _row(table, running, f"{sizes.herd:,} at one instant", found, limit=HERD_MOST, out_of_order=order)
+    order = Figure(values=disorder, most=0)
+    _row(table, running, f"{sizes.herd:,} at one instant", found, most=HERD_MOST, out_of_order=order)
 
 
 def _sustained(notebook: Recorder, table: TableInProgress, running: Deployment, sizes: Sizes, repeats: int) -> None:
@@ -118,13 +118,13 @@ def _row(
     *,
     p50: float | None = None,
     p99: float | None = None,
-    limit: float | None = None,
+    most: float | None = None,
     out_of_order: Figure | None = None,
 ) -> None:
     figures = {
-        "p50": Figure(values=[percentile(late, 0.5) for late in found], limit=p50, digits=1),
-        "p99": Figure(values=[percentile(late, 0.99) for late in found], limit=p99, digits=1),
-        "max": Figure(values=[max(late) for late in found], limit=limit, digits=1),
+        "p50": Figure(values=[percentile(late, 0.5) for late in found], most=p50, digits=1),
+        "p99": Figure(values=[percentile(late, 0.99) for late in found], most=p99, digits=1),
+        "max": Figure(values=[max(late) for late in found], most=most, digits=1),
     }
     if out_of_order is not None:
         figures["out of order"] = out_of_order

@@ -57,12 +57,12 @@ def run(scale: Scale) -> Findings:
     with disk as disks, memory as memories, notebook.table("Jobs per second", **configuration) as rates:
         for store in scale.stores:
             with deployed(store, USUAL_WORKER[store], SLOTS) as running:
-                limit = steady(running, scale.pick(3.0, 1.0), scale.pick(10.0, 2.0)).rate
-                say(f"{store}: at most {limit:,.0f} jobs/s")
-                samples = _load(notebook, running, limit / 2, sizes)
+                most = steady(running, scale.pick(3.0, 1.0), scale.pick(10.0, 2.0)).rate
+                say(f"{store}: at most {most:,.0f} jobs/s")
+                samples = _load(notebook, running, most / 2, sizes)
                 running.await_rest()
                 achieved = _rates(samples, sizes.every)
-                figures = {"maximum": Figure(values=[limit]), "load": Figure(values=achieved, least=limit / 2 * 0.95)}
+                figures = {"maximum": Figure(values=[most]), "load": Figure(values=achieved, least=most / 2 * 0.95)}
                 rates.row({"store": store, "worker": running.worker}, figures)
                 _memory(memories, running, samples, sizes)
                 consistency.check(notebook, running)
@@ -93,7 +93,7 @@ def _memory(table: TableInProgress, running: Deployment, samples: list[Sample], 
         figures = {
             "settled": Figure(values=[early], digits=1),
             "at the end": Figure(values=[late], digits=1),
-            "growth %": Figure(values=[(late / early - 1) * 100], limit=MAX_GROWTH, digits=1),
+            "growth %": Figure(values=[(late / early - 1) * 100], most=MAX_GROWTH, digits=1),
             "all samples": Figure(values=used, digits=1),
         }
         table.row({"store": running.store, "process": process}, figures)
@@ -110,9 +110,9 @@ def _disk(table: TableInProgress, running: Deployment, samples: list[Sample], si
         figures = {"settled": Figure(values=[early], digits=1), "at the end": Figure(values=[late], digits=1)}
         if name in packed:
             figures["packed"] = Figure(values=[packed[name]], digits=1)
-            figures["bloat ×"] = Figure(values=[used[-1] / packed[name]], limit=MAX_BLOAT, digits=2)
+            figures["bloat ×"] = Figure(values=[used[-1] / packed[name]], most=MAX_BLOAT, digits=2)
         else:
-            figures["growth ×"] = Figure(values=[late / early], limit=MAX_BLOAT, digits=2)
+            figures["growth ×"] = Figure(values=[late / early], most=MAX_BLOAT, digits=2)
         table.row({"store": running.store, "what": name}, figures)
 
 

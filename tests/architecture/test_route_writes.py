@@ -42,7 +42,7 @@ WRITES = {
     *("submit", "submit_and_claim", "amend", "trigger", "put_off", "plan_failed_now", "commit_plans"),
     *("apply_upstream_events", "begin_backfill", "advance_backfills", "cancel_backfill"),
     *("claim", "settle", "note", "append_logs", "request_cancel", "retry_now", "replace_output", "number"),
-    *("repeat", "repeat_letters", "replay", "discard", "preempt", "note_pauses"),
+    *("repeat", "repeat_dead_letters", "replay", "discard", "preempt", "note_pauses"),
     *("open_gates", "expire", "forget_unused", "advance_workflows"),
     *("register", "drain", "renew", "give_back", "end_session", "forget_sessions"),
     *("record_statistics", "forget_statistics"),

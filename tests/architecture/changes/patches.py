@@ -198,7 +198,7 @@ UPDATE runs SET state = 'ready' WHERE state = 'shelved' AND id IN (SELECT id FRO
     ),
     "ports/store/runs.py": (
         Before(
-            "async def hurry(",
+            "async def retry_now(",
             "    async def shelve(self, run_ids: Sequence[str], *, back: bool = False) -> list[str]:\n"
             '        """Put waiting runs aside, or back; those that were changed."""\n        ...\n\n',
         ),

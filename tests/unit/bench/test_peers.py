@@ -47,7 +47,7 @@ def test_a_backlog_that_was_not_finished_is_measured_by_what_was_done() -> None:
 
 
 def test_a_smaller_backlog_is_told() -> None:
-    row = row_of(replace(OTHER, limit=50), drained(100, backlog=50, done=50, calls=50))
+    row = row_of(replace(OTHER, most=50), drained(100, backlog=50, done=50, calls=50))
     assert row.notes == ("backlog of 50",)
 
 
@@ -99,7 +99,7 @@ def test_a_backlog_is_drained_until_nothing_is_left_and_only_workers_count(queue
     found = drain(queue, 200, "everysec")
     assert (found.backlog, found.done, found.calls) == (200, 200, 200)
     assert found.seconds > 0
-    assert drain(replace(queue, limit=50), 200, "everysec").backlog == 50
+    assert drain(replace(queue, most=50), 200, "everysec").backlog == 50
 
 
 def test_a_worker_that_ends_early_is_told_with_what_it_printed(queue: Peer) -> None:

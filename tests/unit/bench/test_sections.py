@@ -17,8 +17,8 @@ from bench.sections.lateness import out_of_order
     [
         (Figure(values=[1.0, 9.0, 10.0], least=9), True),
         (Figure(values=[1.0, 8.9, 10.0], least=9), False),
-        (Figure(values=[1.0, 9.0, 100.0], limit=9), True),
-        (Figure(values=[9.0, 9.1, 9.2], limit=9), False),
+        (Figure(values=[1.0, 9.0, 100.0], most=9), True),
+        (Figure(values=[9.0, 9.1, 9.2], most=9), False),
         (Figure(values=[0.0]), True),
     ],
 )

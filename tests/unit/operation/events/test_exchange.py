@@ -29,9 +29,9 @@ def test_a_server_sends_nothing_while_no_other_one_has_listeners() -> None:
     for number in range(50):
         server.happen(created(job(number)))
     assert len(read(listener)) == 50
-    results = [json.loads(message) for message in server.sent]
-    assert all(each == {"listening": ["a"]} for each in results), "only that it has listeners itself"
-    assert len(results) <= 11, "once in 5 seconds"
+    told = [json.loads(message) for message in server.sent]
+    assert all(each == {"listening": ["a"]} for each in told), "only that it has listeners itself"
+    assert len(told) <= 11, "once in 5 seconds"
 
 
 def test_a_page_sees_what_another_server_did() -> None:
@@ -141,8 +141,8 @@ def test_what_does_not_fit_is_told_later() -> None:
         page.tell(work)
     for tenant, listener in listeners.items():
         (event,) = read(listener)
-        results = event["data"].get("name") or event["data"].get("jobEvents")
-        assert results in (f"job {tenants.index(tenant)}", {"timeball.job.created": 1})
+        told = event["data"].get("name") or event["data"].get("jobEvents")
+        assert told in (f"job {tenants.index(tenant)}", {"timeball.job.created": 1})
 
 
 def test_a_server_with_listeners_of_many_tenants_asks_for_all() -> None:
@@ -185,9 +185,9 @@ def test_changes_of_workers_are_told() -> None:
     work.happen(*(WorkerChange(EventType.WORKER_LOST, f"w_{number}", "x" * 500) for number in range(100)))
     work.tell(page)
     page.turn()
-    results = types(listener)
-    assert set(results) == {"worker.lost"}
-    assert len(results) == 20
+    told = types(listener)
+    assert set(told) == {"worker.lost"}
+    assert len(told) == 20
 
 
 def test_what_another_server_told_can_be_resumed() -> None:

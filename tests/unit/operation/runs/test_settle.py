@@ -54,12 +54,12 @@ async def house() -> AsyncIterator[House]:
     ids=["success", "dead", "retry", "lost", "given back", "next under its key"],
 )
 async def test_dispatchers_are_told_only_if_something_may_be_claimable(
-    house: House, fields: dict[str, Any], outcome: Outcome, results: bool
+    house: House, fields: dict[str, Any], outcome: Outcome, told: bool
 ) -> None:
     await house.store.submit([one_shot(house.store.now(), **fields)])
     (claim,) = (await house.store.claim([SlotRequest("w_1", "", 1)], 0)).claims
     await house.settle([settlement(claim, outcome)])
-    assert (Topic.READY in house.wakeups) is results
+    assert (Topic.READY in house.wakeups) is told
     house.wakeups.clear()
     await house.settle([settlement(claim, outcome)])
     assert Topic.READY in house.wakeups, "the answer to the first call may have been lost"
@@ -68,12 +68,12 @@ async def test_dispatchers_are_told_only_if_something_may_be_claimable(
 async def test_a_host_that_answers_again_lets_those_go_who_wait_for_it(house: House) -> None:
     task = Http(url="http://api.example.com/")
     call = Failed(Failure(kind="http", message="502", status=502))
-    for outcome, results in ((Succeeded(), False), (call, False), (Succeeded(), True), (Succeeded(), False)):
+    for outcome, told in ((Succeeded(), False), (call, False), (Succeeded(), True), (Succeeded(), False)):
         await house.store.submit([one_shot(house.store.now(), task=task, retry=ONCE)])
         (claim,) = (await house.store.claim([SlotRequest("w_1", "", 1)], 0)).claims
         house.wakeups.clear()
         await house.settle([settlement(claim, outcome, host="api.example.com:80")])
-        assert (Topic.READY in house.wakeups) is results
+        assert (Topic.READY in house.wakeups) is told
 
 
 async def test_a_free_permit_lets_the_next_one_go(house: House) -> None:
