@@ -1,4 +1,5 @@
-"""What a server prints when it is up. Keys and links are printed only on a terminal: other output may be a log."""
+"""The lines that a server prints when it has started. Keys and links are printed only on a terminal, because other
+output may be stored in a log."""
 
 from __future__ import annotations
 

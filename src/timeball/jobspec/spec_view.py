@@ -75,7 +75,7 @@ class SpecView(Struct, frozen=True, rename="camel", kw_only=True):
     runs_on: list[str] | UnsetType = UNSET
     calendars: list[str] | UnsetType = UNSET
     excluded: str | UnsetType = UNSET
-    """What happens to fires while a calendar is closed; only with `calendars`."""
+    """The rule for fires while a calendar is closed: `skip` or `next_open`; only with `calendars`."""
     delivery: str
     preemptible: bool | UnsetType = UNSET
     result_location: str | UnsetType = UNSET

@@ -12,7 +12,8 @@ from typing import Protocol
 
 
 class Objects(Protocol):
-    """Every call may raise `Unavailable`. It may then have taken effect in part, and may be repeated unchanged."""
+    """Object storage. Every call may raise `Unavailable`. The call may then have taken effect in part, and may be
+    repeated unchanged."""
 
     async def put(self, objects: Mapping[str, bytes]) -> None:
         """Write objects by their keys, whose parts are separated by `/`. An object with the same key is replaced. Each

@@ -91,7 +91,7 @@ class Worker:
 
     @property
     def session(self) -> str | None:
-        """The id of the current session, or None."""
+        """The id of the current session; None if the worker has no session."""
         return self._session.id if self._session is not None else None
 
     async def start(self) -> None:

@@ -74,9 +74,8 @@ class Site:
 
 
 def make_site(host: str, port: int, *, tls: bool, public_url: str | None, allow_insecure: bool = False) -> Site:
-    """Return the site of a server that listens on a host and port. Sign-in is refused if browsers on other machines
-    would send the cookie over HTTP, unless that is allowed.
-    """
+    """Return the site of a server that listens on a host and port. Browsers cannot sign in if browsers on other
+    machines would send the cookie over HTTP, unless a setting of the server allows that."""
     scheme = "https" if tls else "http"
     address = WebAddress(scheme, _reachable(host), port) if public_url is None else parse_address(public_url)
     is_exposed = not (is_loopback(host) and is_loopback(address.host))

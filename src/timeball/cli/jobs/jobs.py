@@ -323,8 +323,9 @@ def _next(job: Job) -> str:
 
 
 def completed(flags: Mapping[str, Any], current: Job) -> dict[str, Any]:
-    """Add to the options of an update the current values that they do not change: the time zone of a new expression,
-    the job to follow, and other parameters and resources."""
+    """Return the options of an update, completed with current values of the job. The API replaces a schedule,
+    parameters and resources as a whole, so the parts that the user did not give are taken from the job: the time zone
+    of a new cron expression, the job to follow, and other parameters and resources."""
     whole = dict(flags)
     cron_fields = {"expression": whole.pop("cron"), "timezone": whole.pop("tz")}
     if any(cron_fields.values()) and current.schedule.get("type") == "cron":

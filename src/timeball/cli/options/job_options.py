@@ -80,7 +80,8 @@ RULES: Final = (
 
 
 def rule_lines(job: Job) -> list[tuple[str, Any]]:
-    """Return the lines of these fields for `jobs show`. The value is None if the job does not have the field."""
+    """Return the lines of `jobs show` for the fields of a job that have one option. The value of a line is None if the
+    job does not have the field."""
     values = [(rule, getattr(job, rule.name)) for rule in RULES]
     return [(rule.label, rule.shown(value) if value else None) for rule, value in values]
 

@@ -175,7 +175,8 @@ def _marked(fire: Fire, found: Marked) -> Fire:
 
 
 def _on_clocks(plan: CronSchedule, rule: Cron, now: Micros, instants: Sequence[Micros]) -> Iterator[Fire]:
-    """Yield the fires with the offset of the zone, and the marks and notes of clock changes."""
+    """Yield each fire with the UTC offset of its zone, and with the mark and the note of a clock change that affects
+    it."""
     if not instants:
         return
     place = zone.get(plan.timezone)

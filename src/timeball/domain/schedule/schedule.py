@@ -196,7 +196,8 @@ def same_instants(one: Schedule, other: Schedule, one_spread: str, other_spread:
 
 
 def _rule(schedule: CronSchedule, spread: str) -> Cron:
-    """Return the parsed expression without its text, for comparison. The spread matters only if it contains an `H`."""
+    """Return the parsed cron expression without its text, for comparison. `spread`, the text that `H` hashes, changes
+    the result only if the expression contains an `H`."""
     return dataclasses.replace(_parsed(schedule.expression, spread), expression="")
 
 

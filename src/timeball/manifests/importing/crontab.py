@@ -72,7 +72,7 @@ class _Surroundings:
     shell: str = ""
     jitter: str | None = None
     wrong_zone: str = ""
-    """Why the current `CRON_TZ` cannot be used; empty: it can."""
+    """The reason why the current `CRON_TZ` cannot be used; empty if it can be used."""
 
 
 def translate(text: str, *, user_column: bool = False, timezone: str = "UTC") -> Translation:

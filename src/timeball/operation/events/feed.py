@@ -22,7 +22,7 @@ from timeball.slices import Steps
 RING_TIME: Final = 60 * SECOND
 """How long events are kept for listeners that resume."""
 RESUME_TIME: Final = 15 * SECOND
-"""How long changes are still collected after the last listener left, so that it can resume."""
+"""Microseconds for which changes are still collected after the last listener left, so that it can resume."""
 LISTENERS_PER_TURN: Final = 32
 """Number of listeners that get a window before the event loop has a turn."""
 MAX_RESUMED_EVENTS: Final = 500

@@ -45,7 +45,7 @@ class TenantWindow:
 
     @property
     def size(self) -> int:
-        """The number of event numbers that the window takes."""
+        """The number of events, and so of event numbers, that the window takes."""
         return len(self.items) + len(self.picked) + len(self.remote_summaries) + (self.bulk is not None)
 
     @property

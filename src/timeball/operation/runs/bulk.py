@@ -22,7 +22,7 @@ from timeball.ports.store.queries import Match, RunFilter
 STEP: Final = 500
 """Maximum number of runs that one transaction changes, so that other transactions do not wait long."""
 MAX_LISTED_RESULTS: Final = 1_000
-"""Maximum number of results that are kept one by one."""
+"""Maximum number of runs whose results are kept and listed. Further results are only counted."""
 
 Act = Callable[[Sequence[Match]], Awaitable[Sequence[BulkItemResult]]]
 

@@ -1,5 +1,5 @@
-"""What the commits of this server changed: counts for the statistics, and hints for clients that watch. Hints are not
-stored, and may be lost."""
+"""The changes that the commits of this server made: counts for the statistics, and hints for clients that listen to
+events. Hints are not stored, and may be lost."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ class RunChange(Struct, frozen=True, gc=False):
 
     run_id: str
     job_id: str
-    """Empty in the report of progress, which does not contain it."""
+    """The id of the job. Empty if the change is a report of progress, which does not contain it."""
     tenant: str
-    """Empty if the transaction did not read it."""
+    """The tenant of the run. Empty if the transaction did not read it."""
     status: Status
     at: Micros
     attempt: int = 0
     fire_time: Micros | None = None
     due_at: Micros | None = None
-    """The instant at which the run should start, of a run that starts now or has ended."""
+    """The instant at which the run should start. Set only if the run starts now or has ended."""
     started_at: Micros | None = None
     worker: str | None = None
-    """The session of the worker."""
+    """The session of the worker that holds the run."""
     spec: str | bytes | None = None
     """The JSON of the spec that a claimed run executes."""
     task: str | bytes | None = None
@@ -39,7 +39,7 @@ class RunChange(Struct, frozen=True, gc=False):
     progress: tuple[float | None, str] | None = None
     """The fraction and the note of a report of progress."""
     is_task: bool = False
-    """True if the run is that of a task of a workflow, and has ended."""
+    """True if the run executed a task of a workflow and has ended."""
 
 
 class JobChange(Struct, frozen=True, gc=False):
@@ -74,9 +74,9 @@ class RunColumns(NamedTuple):
     run_ids: Sequence[str]
     job_ids: Sequence[str]
     tenants: Sequence[str] | None
-    """None if the transaction did not read them."""
+    """The tenant of each run; None if the transaction did not read them."""
     statuses: Status | Sequence[Status]
-    """One status for all, or one for each run."""
+    """One status for all runs, or one for each run."""
 
 
 class JobColumns(NamedTuple):
@@ -90,19 +90,21 @@ class UnwrittenEnds(Struct):
 
     tallies: RunTallies = {}
     uncounted: list[str] = []
-    """The ids of plain successes. Their tenants and lateness are in the store only, and are read later."""
+    """The ids of plain successes. Their tenants and lateness are only in the store, and are read before the statistics
+    are written."""
 
 
 class ChangeBatch(Struct, frozen=True, gc=False):
-    """Changes of one statement. They are listed when they are needed, outside of the transaction."""
+    """The changes that one statement made. The objects for them are created when they are needed, outside of the
+    transaction."""
 
     count: int
     """The number of changes."""
     list_changes: Callable[[], Sequence[Recorded]]
     list_columns: Callable[[], RunColumns | JobColumns] | None = None
-    """Lists the same changes, in the same order, at a tenth of the cost."""
+    """Returns the same changes, in the same order, as columns, at a tenth of the cost of one object for each change."""
     count_ends: Callable[[UnwrittenEnds], None] | None = None
-    """Adds the runs and fires that ended to those for the statistics; None if none ended."""
+    """Adds the runs and fires that ended to the counts for the statistics; None if the batch has no ends."""
 
 
 ChangeListener = Callable[[Sequence[ChangeBatch]], None]

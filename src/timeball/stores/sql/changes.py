@@ -1,8 +1,8 @@
-"""Records what a transaction changes, for the statistics and for the listeners of this server. Without a listener only
-ends are recorded: the other functions then return at once. Each function is called once per batch.
+"""Records what a transaction changes, for the statistics and for the clients of this server that listen to events.
 
-The driver gives the recorded batches to `CommittedChanges` after the commit, and drops those of a transaction that was
-rolled back.
+Without such a client only ends are recorded: the other functions then return at once. Each function is called once per
+batch. The driver gives the recorded batches to `CommittedChanges` after the commit, and drops those of a transaction
+that was rolled back.
 """
 
 from __future__ import annotations
@@ -41,10 +41,11 @@ T = TypeVar("T")
 _STATUSES: Final = {status.value: status for status in Status}
 _BLOCKED: Final = State.BLOCKED.value
 MAX_UNCOUNTED: Final = 200_000
-"""Maximum number of plain successes that wait to be counted. Those over the limit are not counted: it is reached only
-if no loop writes the statistics."""
+"""Maximum number of plain successes that wait to be counted. Further ones are not counted. The limit is reached only if
+no loop writes the statistics."""
 MOMENT: Final = 100 * MILLISECOND
-"""A new run that is due within this time counts as queued: its time was chosen shortly before the transaction."""
+"""A new run that is due within this time, in microseconds, is reported as queued and not as scheduled: its fire time
+was chosen shortly before the transaction."""
 
 
 def record_new_runs(tx: Tx, rows: Sequence[NewRunRow]) -> None:
@@ -62,7 +63,7 @@ def record_ends(tx: Tx, rows: Sequence[NewHistoryRow], counted: Sequence[NewHist
 
 
 def record_successes(tx: Tx, settlements: Sequence[Settlement]) -> None:
-    """Record plain successes, which are counted later: see `Statistics`."""
+    """Record the ids of plain successes. `Statistics` reads their tenant and lateness later, and counts them."""
     tx.changes.append(
         ChangeBatch(
             len(settlements),

@@ -1,8 +1,9 @@
-"""What the commits of one server changed: counted for the statistics, and passed on to the listener if there is one.
+"""The changes that the commits of one server made: counted for the statistics, and passed on to the listener if there
+is one.
 
-A transaction records its changes in `tx.changes` (see `changes`), which costs it no statement. After the commit the
-driver gives them to its `CommittedChanges`. Statistics are not the ledger: what a server counted and has not written is
-lost with it.
+A transaction records its changes in `tx.changes` (see `changes`), which needs no statement. After the commit the driver
+gives them to its `CommittedChanges`. The statistics may be incomplete, unlike the ledger: counts that a server has not
+written yet are lost if it dies.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from timeball.ports.store.changes import ChangeBatch, ChangeListener, UnwrittenE
 
 
 class _Pending(Struct, frozen=True):
-    """What ended between two writes of the statistics."""
+    """The runs and fires that ended between two writes of the statistics."""
 
     seq: int
     ends: UnwrittenEnds
@@ -34,7 +35,7 @@ class CommittedChanges:
         return self.listener is not None
 
     def add(self, changes: Sequence[ChangeBatch]) -> None:
-        """Count and pass on what a transaction changed, after its commit."""
+        """Count the changes of a transaction after its commit, and pass them on to the listener."""
         for batch in changes:
             if batch.count_ends is not None:
                 batch.count_ends(self._ends)
@@ -42,7 +43,8 @@ class CommittedChanges:
             self.listener(changes)
 
     def ends(self, writer: str, seq: int) -> UnwrittenEnds:
-        """Return what this writer has to write under the number `seq`: the same object for the same number."""
+        """Return the ends that this writer has to write under the number `seq`. A repeated call with the same number
+        returns the same object."""
         pending = self._pending.get(writer)
         if pending is None or pending.seq != seq:
             pending = self._pending[writer] = _Pending(seq, self._ends)

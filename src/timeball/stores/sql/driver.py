@@ -45,7 +45,7 @@ class Tx(Protocol):
 
     @property
     def changes(self) -> list[ChangeBatch]:
-        """What the transaction changes (see `changes`). It counts if the transaction is committed."""
+        """What the transaction changes (see `changes`). The driver uses it only after the commit."""
         ...
 
     @property

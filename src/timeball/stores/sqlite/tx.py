@@ -56,9 +56,8 @@ class Tx:
         self.is_watched = False
 
     def careful(self) -> Tx:
-        """Return a `Tx` for the second try of a transaction that may already be committed: it looks for the rows that
-        it inserts.
-        """
+        """Return a `Tx` for the second try of a transaction that may already be committed. It looks for each row before
+        it inserts it."""
         twin = copy(self)
         twin.may_be_done = True
         self.changes.clear()
@@ -164,7 +163,8 @@ def _together(rows: Sequence[Row]) -> Iterator[tuple[int, Sequence[Row]]]:
 
 
 def run(work: Work[T], tx: Tx) -> T:
-    """Run the coroutine of a transaction to its end. Nothing that it may await suspends."""
+    """Run the coroutine of a transaction to its end. The methods of `Tx` on SQLite never suspend, so one step is
+    enough."""
     coroutine = cast("Coroutine[Any, Any, T]", work(tx))
     try:
         coroutine.send(None)

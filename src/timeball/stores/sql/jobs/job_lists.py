@@ -29,11 +29,11 @@ JOBS_BY_ID = query("jobs_by_id")
 JOBS_WITH_MANY_RUNS = query("jobs_with_many_runs")
 
 NEWEST: Final = "\U0010ffff"
-"""Sorts after every id."""
+"""A text that sorts after every id: the position before the first page."""
 MAX_NAMES_COMPARED: Final = 10_000
 """Maximum number of jobs whose names one page compares with a text."""
 UNLIMITED: Final = 1 << 40
-"""More jobs than a store has."""
+"""A limit that no query reaches: more jobs than a store has."""
 MAX_SPECS_COMPARED: Final = 2_000
 """Maximum number of jobs whose specs one page looks into."""
 _NO_RUNS = "NOT EXISTS (SELECT 1 FROM runs r WHERE r.job_id = j.id)"
@@ -95,9 +95,9 @@ class JobSearch(NamedTuple):
     """The statements and parameters of a filter."""
 
     listings: tuple[Query, ...]
-    """They list the jobs that the fields with an index select."""
+    """The statements that list the jobs which the fields with an index select."""
     compared: tuple[str, ...]
-    """The given fields without an index."""
+    """The fields of the filter that are given and have no index."""
     parameters: dict[str, Any]
 
 
@@ -149,8 +149,8 @@ def _compared_with(where: JobFilter) -> dict[str, Any]:
 
 
 def _matching(rows: list[Row], limit: int) -> tuple[list[Row], str | None]:
-    """Return the jobs that match, and the job after which others may follow that were not compared; None if all
-    were."""
+    """Return the jobs that match, and the id of the last compared job if there may be further jobs that were not
+    compared; None if all jobs were compared."""
     found = [(job_id, size) for job_id, size, is_match in rows if is_match]
     unfinished = [job_id for job_id, compared, is_match in rows if not is_match and compared >= limit]
     if not unfinished:

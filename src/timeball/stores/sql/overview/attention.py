@@ -42,7 +42,7 @@ LOST_WORKERS = query("lost_workers")
 PAUSED_JOBS = query("paused_jobs")
 
 MAX_DEAD_LETTERS: Final = 1_000
-"""Maximum number of dead letters that are looked at."""
+"""Maximum number of dead letters that are read for the attention list."""
 MAX_FAILURES: Final = 200
 """Maximum number of failed runs, newest first, whose jobs may be failing."""
 MAX_FAILING_JOBS: Final = 20

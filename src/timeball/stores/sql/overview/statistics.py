@@ -28,9 +28,8 @@ FORGET_STATS = query("forget_stats")
 FORGET_WRITERS = query("forget_writers")
 
 MAX_SAMPLE: Final = 1_000
-"""Maximum number of plain successes of a batch that are looked up. If there are more, an evenly spaced sample of them
-stands for all, so that the statistics cost a busy server no more than a quiet one.
-"""
+"""Maximum number of plain successes of a batch whose tenant and lateness are read from the store. If there are more, an
+evenly spaced sample of them stands for all, so that the statistics cost a busy server no more than a quiet one."""
 MAX_FORGOTTEN: Final = 500
 """Maximum number of intervals that one step deletes."""
 
@@ -59,7 +58,7 @@ class Statistics(StorePart):
         return await self._db.write(work, once=True)
 
     async def _count(self, ends: UnwrittenEnds) -> None:
-        """Count plain successes, which are looked up now."""
+        """Count plain successes. Their tenant and lateness are read from the store now."""
         runs = ends.uncounted
         sample = runs[:: -(-len(runs) // MAX_SAMPLE)]
 
@@ -91,7 +90,8 @@ class Statistics(StorePart):
 
 
 def _add_sample(tallies: RunTallies, rows: Sequence[Row], runs: int, sampled: int) -> None:
-    """Add the rows of a sample, scaled to all runs. Rounding differences do not add up."""
+    """Add the rows of a sample to the tallies, scaled up to the number of all runs, so that rounding errors do not
+    accumulate."""
     seen = counted = 0
     for tenant, place, late, found in rows:
         seen += found
@@ -106,7 +106,7 @@ def _add_sample(tallies: RunTallies, rows: Sequence[Row], runs: int, sampled: in
 
 
 def _rows(tallies: RunTallies) -> dict[_Key, RunTally]:
-    """Add up the tallies for each width that is stored."""
+    """Return the rows to store: the tallies, added up for each length of interval that the store keeps."""
     rows: dict[_Key, RunTally] = {}
     for (tenant, at), each in tallies.items():
         for width in WIDTHS:
