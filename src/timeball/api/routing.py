@@ -90,7 +90,7 @@ class Request(Struct, frozen=True, kw_only=True):
     headers: dict[bytes, bytes]
     """Headers by name, in lower case."""
     parameters: Mapping[str, str] = {}
-    """Parameters in the path."""
+    """The parameters in the path of the request, by name."""
     body: bytes | None = None
     """None: the body was not received yet."""
     receive: Receive

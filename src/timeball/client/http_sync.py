@@ -28,7 +28,7 @@ class AnswerInterrupted(Exception):
 class Outgoing(NamedTuple):
     method: str
     target: str
-    """Path and query."""
+    """The path and the query of the request."""
     headers: Mapping[str, str]
     body: bytes | None
 

@@ -15,10 +15,10 @@ _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 class WebAddress:
     scheme: str
     host: str
-    """In lower case; an IPv6 address is in brackets."""
+    """The host name in lower case; an IPv6 address is in brackets."""
     port: int
     base_path: str = "/"
-    """Begins and ends with a slash."""
+    """The path below which the server is reachable. It begins and ends with a slash."""
 
     @property
     def is_secure(self) -> bool:

@@ -46,8 +46,7 @@ def are_known_here(spec: JobSpec) -> bool:
 
 def of(spec: JobSpec, now: Micros, limit: int, anchor: Micros | None = None) -> ComingFires:
     """Return the fires of a job as if it were stored now. Raise `InvalidSchedule` for a schedule that never fires.
-    `anchor` is the start of the grid of an interval that a change keeps.
-    """
+    `anchor` is the instant from which an interval counts, if a change of the job keeps it."""
     if anchor is not None:
         return _bounded(schedule.fires(spec.schedule, anchor, now, _ALIKE, ends=spec.ends), limit)
     job, fire = planning.begin(_PLACEHOLDER_ID, "default", spec, now)

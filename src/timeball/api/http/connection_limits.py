@@ -98,7 +98,8 @@ class Peer:
         return self._connections.limits
 
     def admit(self) -> None:
-        """Mark the connection as known, because a request on it had a valid API key."""
+        """Mark the connection as known, because a request on it had a valid API key. The limits for connections without
+        a valid key (strangers) do not apply to it any more."""
         if not self.is_known:
             self.is_known = True
             self._connections.admitted(self)

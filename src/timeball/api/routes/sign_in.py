@@ -33,11 +33,11 @@ class WebSessionView(Struct, frozen=True, rename="camel", kw_only=True):
     role: Role
     created_at: str
     last_used_at: str
-    """Exact to 5 minutes."""
+    """The time of the last use, exact to 5 minutes."""
     expires_at: str
     """When the session ends if it is not used again."""
     current: bool
-    """True if it is the session of this request."""
+    """True if this is the session of the request."""
 
 
 class SessionList(Struct, frozen=True, rename="camel"):

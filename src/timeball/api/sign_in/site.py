@@ -57,7 +57,7 @@ class Site:
 
     @property
     def no_cookie(self) -> bytes:
-        """The value of a `Set-Cookie` header that removes the cookie."""
+        """Return the value of a `Set-Cookie` header that removes the cookie."""
         return f"{self.cookie_name}=; Max-Age=0{self._attributes}".encode()
 
     @property

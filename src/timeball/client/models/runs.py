@@ -33,13 +33,13 @@ class Lateness(Model, frozen=True):
     """The time between the fire of a run and its start, in milliseconds. The parts add up to the total."""
 
     scheduler_ms: float = 0
-    """Time until the run was created."""
+    """Milliseconds from the due time until the run was created."""
     blocked_ms: float = 0
-    """Time during which an earlier run, the ordering key or a limit blocked the run."""
+    """Milliseconds during which an earlier run, the ordering key or a limit blocked the run."""
     queue_ms: float = 0
-    """Time until a worker had free capacity."""
+    """Milliseconds during which the run waited for a worker with free capacity."""
     worker_ms: float = 0
-    """Time until the worker started the run."""
+    """Milliseconds from the assignment until the worker started the run."""
     total_ms: float = 0
 
     def __str__(self) -> str:

@@ -35,7 +35,7 @@ class ApiRequest(Struct, Generic[T_co], frozen=True, kw_only=True):
 
     @property
     def target(self) -> str:
-        """Path and query."""
+        """The path and the query of the request."""
         query = urlencode([pair for pair in self.params.items() if pair[1] is not None], doseq=True)
         return f"{self.path}?{query}" if query else self.path
 

@@ -58,9 +58,9 @@ class Need(Struct, frozen=True):
 
     slots: int = 1
     cpu: int = 0
-    """CPU, in thousandths of a CPU."""
+    """The required CPUs, in thousandths of a CPU."""
     memory: int = 0
-    """Memory, in MiB."""
+    """The required memory, in MiB."""
     labels: frozenset[str] = frozenset()
 
     def __str__(self) -> str:

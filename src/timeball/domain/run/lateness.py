@@ -12,13 +12,13 @@ class Lateness(Struct, frozen=True):
     """The delay of a run in microseconds, as consecutive parts. Their sum is the whole delay."""
 
     scheduler: Micros
-    """From the due time until the run was created: the planner was late, or the job was paused."""
+    """The time from the due time until the run was created: the planner was late, or the job was paused."""
     blocked: Micros
-    """Until the run could be claimed: an earlier run, its ordering key or a limit blocked it."""
+    """The time from then until the run could be claimed: an earlier run, its ordering key or a limit blocked it."""
     queue: Micros
-    """Until a worker with a free slot claimed the run."""
+    """The time from then until a worker with a free slot claimed the run."""
     worker: Micros
-    """Until the worker started the run."""
+    """The time from the claim until the worker started the run."""
 
     @property
     def total(self) -> Micros:

@@ -61,17 +61,18 @@ class Cron:
     minutes: int
     hours: int
     days: int
-    """Bits 1 to 31."""
+    """The matching days of the month, as bits 1 to 31."""
     days_before_end: int
-    """Bit n: the day n days before the last day of the month (`L`, `L-3`)."""
+    """Matching days counted from the end of the month. Bit n: the day n days before the last day of the month (`L`,
+    `L-3`)."""
     nearest_weekdays: int
     """Bit n: the Monday to Friday nearest to day n (`15W`). Bit 0: the last Monday to Friday of the month (`LW`)."""
     months: int
-    """Bits 1 to 12."""
+    """The matching months, as bits 1 to 12."""
     weekdays: int
     """Bit 7 * (n - 1) + d: the nth weekday d of the month, Sunday = 0. A plain weekday has all five bits."""
     last_weekdays: int
-    """Bit d: the last weekday d of the month (`5L`)."""
+    """The last weekdays of the month that match. Bit d: the last weekday d (`5L`), Sunday = 0."""
     either: bool
     """True if both day fields are restricted: a day matches if one of them matches. Otherwise both must match."""
     fixed: bool

@@ -77,7 +77,7 @@ class TimelineRequest(Struct, frozen=True, kw_only=True):
     since: Micros
     until: Micros
     by: By | None
-    """One lane per job or per tag. None: per job, or per tag if more than `MAX_JOB_LANES` jobs are active."""
+    """What a lane stands for: a job or a tag. None: a job, or a tag if more than `MAX_JOB_LANES` jobs are active."""
     limit: int
     """Maximum number of lanes."""
     text: str | None = None

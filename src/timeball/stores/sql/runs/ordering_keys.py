@@ -40,7 +40,7 @@ FIRST: Final[Micros] = -1
 """A fire time that sorts before every other one."""
 
 OrderingKey = tuple[str, str]
-"""Tenant and ordering key."""
+"""The tenant of a job, and the ordering key."""
 
 
 class EndedRun(Struct, frozen=True):
