@@ -590,14 +590,17 @@ def _check_caught_up(case: Case, row: Run, following: Run | None, rule: str, win
 
 
 def _judged_truly(checker: Checker) -> None:
-    """The ledger says on time only for runs that started on time."""
+    """The ledger says on time only for runs that started on time. A step of the clock between the due instant and the
+    start is no delay: the worker got the run before the step, and waited for the time that was left."""
+    steps = checker.world.damage.steps
     for case in checker.cases:
         for row in case.rows:
             if row.verdict is Verdict.ON_TIME:
                 started = min((w.start for w in case.by_run.get(row.id, [])), default=None)
                 if row.started_at is None and row.failure is not None and row.failure.kind == "lost":
                     continue  # not known: the run was assigned in time, and its worker never reported again
-                if started is None or started > due_at(row) + TOLERANCE + LAG:
+                stepped = sum(step for at, step in steps if started is not None and due_at(row) <= at < started)
+                if started is None or started - stepped > due_at(row) + TOLERANCE + LAG:
                     raise Violation("I2", f"{case}: the ledger says on time, but it started {started}: {row}")
 
 

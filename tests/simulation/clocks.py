@@ -34,6 +34,7 @@ async def swing(world: World) -> None:
             step = rng.choice(SHORT)
             world.trace("clock step", step)
             world.damage.spell("clock step", world.now, world.now + step)
+            world.damage.steps.append((world.now, step))
             world.stepped += step
             world.auditor.leases_moved(step)
             world.calm_at += step

@@ -15,6 +15,8 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 
+from timeball.slices import TurnQueue
+
 T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")
 Micros = int
@@ -142,7 +144,11 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         *args: *Arguments,
         context: Context | None = None,
     ) -> Any:
-        handle = Handle(callback, args, copy_context() if context is None else context, 0.0)
+        if context is None:
+            # All nodes share one loop, and so its queue of turns: it must not stand still with the node that began it.
+            is_shared = isinstance(getattr(callback, "__self__", None), TurnQueue)
+            context = Context() if is_shared else copy_context()
+        handle = Handle(callback, args, context, 0.0)
         self._ready.append(handle)
         return handle
 

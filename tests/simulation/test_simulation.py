@@ -44,6 +44,9 @@ def test_promises_hold_in_worlds_of_their_own(theme: str, first: int) -> None:
     ("theme", "seed"),
     [
         pytest.param("retention", 26, id="a run that was cancelled before its fire is pruned after it"),
+        pytest.param("calendars", 211, id="a server dies while its planner waits for a turn of the shared event loop"),
+        pytest.param("clocks", 67, id="the clock steps between the due instant and the start of a run"),
+        pytest.param("clocks", 77, id="the same with a shorter step"),
     ],
 )
 def test_promises_hold_where_they_once_broke(theme: str, seed: int) -> None:

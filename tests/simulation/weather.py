@@ -72,6 +72,8 @@ class Damage:
 
     counts: Counter[str] = field(default_factory=Counter)
     spells: list[tuple[Micros, Micros]] = field(default_factory=list)
+    steps: list[tuple[Micros, Micros]] = field(default_factory=list)
+    """When the wall clock stepped ahead, and by how much."""
 
     def count(self, kind: str) -> None:
         self.counts[kind] += 1
