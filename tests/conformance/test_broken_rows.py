@@ -3,6 +3,7 @@ every store, in front of healthy ones."""
 
 import random
 
+import msgspec
 import pytest
 import structlog
 
@@ -13,14 +14,18 @@ from timeball.domain.diagnosis.reasons import Code
 from timeball.domain.dispatch.limits import Concurrency
 from timeball.domain.errors import Conflict, NotFound
 from timeball.domain.instant import HOUR, MINUTE, SECOND
-from timeball.domain.job.job import Job, JobState
-from timeball.domain.planning import planning
+from timeball.domain.job.job import Job, JobSpec, JobState
+from timeball.domain.planning import planning, upcoming_fires
 from timeball.domain.planning.planning_failure import retry_delay
+from timeball.domain.run.ledger import Verdict
+from timeball.domain.schedule.schedule import Interval
 from timeball.domain.task.task import Shell
 from timeball.domain.workflow.definition import WorkflowTask
 from timeball.operation.context import OperationContext
 from timeball.operation.find import find_scheduled
-from timeball.operation.jobs.pause import pause
+from timeball.operation.jobs.pause import pause, resume
+from timeball.operation.jobs.update import update
+from timeball.operation.runs.cancel import cancel_job
 from timeball.operation.runs.explain import explain_job
 from timeball.operation.runs.settle import Settle
 from timeball.ports.store.jobs import Amendment, Submission
@@ -97,8 +102,6 @@ async def test_jobs_that_cannot_be_planned_stop_no_others(store: Store, monkeypa
     assert "no rule for" in failures[bad[0].id].reason
     assert "no rule for" in (await find_scheduled(parts.context, TENANT, bad[0].id)).warnings[0]
     assert (await explain_job(parts.context, TENANT, bad[0].id)).answer.code is Code.UNPLANNABLE
-    with pytest.raises(Conflict, match="no rule for"):
-        await pause(parts.context, TENANT, bad[0].id)
     broken.clear()
     first_turn_after_a_start = Planner(parts.context, parts.wakeups)
     while await first_turn_after_a_start.turn() == 0:
@@ -106,6 +109,97 @@ async def test_jobs_that_cannot_be_planned_stop_no_others(store: Store, monkeypa
     assert (await planned(store, bad[0]))[0] == bad[0].next_fire_at
     assert (await planned(store, bad[-1]))[0] == bad[-1].next_fire_at
     assert await store.planning_failures([bad[0].id]) == {}
+
+
+async def accounted(store: Store, job: Job) -> list[tuple[int, int, int, str]]:
+    """The rows of the ledger up to now: first and last fire, number of fires, verdict."""
+    page = await store.ledger(job.id, 0, store.now() + 1, None, 1_000)
+    return [(row.fire_time, row.fire_until, row.fires, row.verdict) for row in page.items]
+
+
+async def test_a_job_that_cannot_be_planned_can_be_cancelled(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """I2: its due fires become missed, with the reason, in exactly one row of the ledger."""
+    parts = Parts(store)
+    [job] = await due(store, 1, MINUTE)
+    break_planning(monkeypatch, {job.id})
+    cancelled = await cancel_job(parts.context, TENANT, job.id)
+    assert cancelled.status == "cancelled"
+    [row] = (await store.ledger(job.id, 0, store.now() + 1, None, 10)).items
+    first = job.next_fire_at or 0
+    count = (row.fire_until - first) // (10 * SECOND) + 1
+    assert (row.fire_time, row.fires, row.verdict) == (first, count, Verdict.MISSED)
+    assert 7 <= count <= 9  # of a minute, and the next ones if the test is slow
+    assert "no rule for" in row.reason
+    assert (await cancel_job(parts.context, TENANT, job.id)).status == "cancelled"
+    assert len(await accounted(store, job)) == 1
+
+
+async def test_a_job_that_cannot_be_planned_can_be_paused_and_no_fire_is_lost(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I2: its due fires wait with those of the pause. When it is resumed and can be planned, each of them is run or
+    gets a verdict; when it is cancelled instead, they are missed."""
+    parts = Parts(store)
+    [job, other] = await due(store, 2, MINUTE)
+    broken = {job.id, other.id}
+    break_planning(monkeypatch, broken)
+    paused = await pause(parts.context, TENANT, job.id, reason="broken")
+    assert (paused.status, paused.job.next_fire_at) == ("paused", job.next_fire_at)
+    assert await accounted(store, job) == []
+    await pause(parts.context, TENANT, other.id)
+    await cancel_job(parts.context, TENANT, other.id)
+    [(first, _, count, verdict)] = await accounted(store, other)
+    assert (first, verdict) == (other.next_fire_at, Verdict.MISSED)
+    assert count >= 7
+    broken.clear()
+    await resume(parts.context, TENANT, job.id)
+    planner = Planner(parts.context, parts.wakeups)
+    while not await planned(store, job):
+        await planner.turn()
+    rows = await accounted(store, job)
+    assert rows[0][0] == job.next_fire_at
+    assert sum(row[2] for row in rows) == len({at for row in rows for at in range(row[0], row[1] + 1, 10 * SECOND)})
+
+
+async def test_a_job_that_cannot_be_planned_can_get_another_schedule(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """I2: the due fires of the old schedule are missed; the new schedule begins after them."""
+    parts = Parts(store)
+    [job] = await due(store, 1, MINUTE)
+    broken = {job.id}
+    break_planning(monkeypatch, broken)
+
+    def hourly(spec: JobSpec) -> JobSpec:
+        return msgspec.structs.replace(spec, schedule=Interval(expression="1h"))
+
+    changed = await update(parts.context, TENANT, job.id, hourly)
+    assert changed.job.next_fire_at is not None
+    assert changed.job.next_fire_at > store.now()
+    [(first, _, count, verdict)] = await accounted(store, job)
+    assert (first, verdict) == (job.next_fire_at, Verdict.MISSED)
+    assert count >= 7
+
+
+@pytest.mark.parametrize("is_paused", [False, True])
+async def test_a_job_whose_fires_cannot_be_computed_can_be_cancelled(
+    store: Store, monkeypatch: pytest.MonkeyPatch, is_paused: bool
+) -> None:
+    """I2: of its due fires only the first is known. It is missed, and the reason says that the others are unknown."""
+    parts = Parts(store)
+    [job] = await due(store, 1, MINUTE)
+    break_planning(monkeypatch, {job.id})
+
+    def no_fires(*_: object) -> object:
+        raise ZeroDivisionError("no rule")
+
+    monkeypatch.setattr(upcoming_fires, "fires", no_fires)
+    if is_paused:
+        await pause(parts.context, TENANT, job.id)
+    assert (await cancel_job(parts.context, TENANT, job.id)).status == "cancelled"
+    [row] = (await store.ledger(job.id, 0, store.now() + 1, None, 10)).items
+    assert (row.fire_time, row.fires, row.verdict) == (job.next_fire_at, 1, Verdict.MISSED)
+    assert "no rule" in row.reason
 
 
 async def test_jobs_whose_spec_cannot_be_read_stop_no_others(store: Store, tamper: Tamper) -> None:

@@ -12,6 +12,8 @@ from timeball.domain.run.status import STATUSES, End, Status
 TOLERANCE: Final = 2 * SECOND
 """Maximum delay, in microseconds, of a start that is on time. A fire that is planned later than this is overdue: the
 catch-up rule decides about it."""
+UNPLANNABLE: Final = "the job could not be planned, and was changed before it could"
+"""The reason of due fires that a change of their job skips for good. The error follows it."""
 FORGONE: Final = "the job was paused, and its schedule was changed before it was resumed"
 """The reason of fires that were missed because the schedule was changed during a pause."""
 

@@ -14,7 +14,7 @@ from timeball.domain.job.job import Job, JobState, is_overdue
 from timeball.domain.planning import planning, upcoming_fires
 from timeball.domain.planning.planning import Span
 from timeball.domain.planning.planning_failure import reason_of
-from timeball.domain.run.ledger import FORGONE, Verdict
+from timeball.domain.run.ledger import FORGONE, UNPLANNABLE, Verdict
 from timeball.operation.context import OperationContext
 from timeball.operation.find import find_job
 from timeball.operation.jobs.follow import with_upstream_events
@@ -38,14 +38,21 @@ async def amend(context: OperationContext, tenant: str, job_id: str, decide: Dec
     while tries < TRIES:
         job = (await find_job(context, tenant, job_id)).job
         now = context.store.now()
+        unplannable = ""
         if is_overdue(job, now) or await _is_put_off(context, job, now):
             # Fires that are due already belong to the old version: plan them first.
-            await _plan_or_refuse(context, job, now)
-            continue
+            unplannable = await _plan(context, job, now)
+            if not unplannable:
+                continue
         amendment = decide(job, now)
-        if amendment is not None and not amendment.keep_schedule and job.state is JobState.PAUSED:
-            closing, unclosed = await _forgone(context, job)
-            amendment = decide(job, context.store.now())  # counting the fires may have taken long
+        if amendment is not None and unplannable:
+            amendment = _without_plan(job, amendment, now, unplannable)
+        if amendment is not None and not amendment.keep_schedule and (unplannable or job.state is JobState.PAUSED):
+            closing, unclosed = await _forgone(context, job, unplannable and f"{UNPLANNABLE}: {unplannable}")
+            # Counting the fires may have taken long.
+            amendment = decide(job, context.store.now())
+            if amendment is not None and unplannable:
+                amendment = _without_plan(job, amendment, context.store.now(), unplannable)
             amendment = amendment and structs.replace(amendment, closing=closing, unclosed=unclosed)
         if amendment is None:
             return
@@ -74,13 +81,29 @@ async def _is_put_off(context: OperationContext, job: Job, now: Micros) -> bool:
     return bool(await context.store.planning_failures([job.id]))
 
 
-async def _plan_or_refuse(context: OperationContext, job: Job, now: Micros) -> None:
+async def _plan(context: OperationContext, job: Job, now: Micros) -> str:
+    """Plan the job. Return the reason why it cannot be planned; an empty string if a step was made."""
     try:
         await plan_job(context, job, now)
     except TimeballError:
         raise
     except Exception as error:
-        raise Conflict(f"job {job.id} cannot be planned, so it cannot be changed: {reason_of(error)}") from error
+        return reason_of(error)
+    return ""
+
+
+def _without_plan(job: Job, amendment: Amendment, now: Micros, reason: str) -> Amendment:
+    """Return the amendment of a job whose due fires cannot be planned. A user can always cancel or pause a job: a pause
+    keeps its due fires for the catch-up rule, and any other change gives them a verdict without a run."""
+    amendment = structs.replace(amendment, unplannable=True)
+    if amendment.state is JobState.PAUSED or not amendment.keep_schedule:
+        return amendment
+    try:
+        following = next(planning.fires(job.with_(spec=amendment.spec), now), None)
+    except Exception as error:
+        detail = "cancel it, pause it, or give it another schedule"
+        raise Conflict(f"job {job.id} cannot be planned ({reason}): {detail}") from error
+    return structs.replace(amendment, keep_schedule=False, next_fire_at=following, anchor=job.anchor)
 
 
 async def plan_job(context: OperationContext, job: Job, now: Micros) -> None:
@@ -91,11 +114,27 @@ async def plan_job(context: OperationContext, job: Job, now: Micros) -> None:
     await context.store.commit_plans([plan], [[ids.run(now, context.rng) for _ in plan.steps]])
 
 
-async def _forgone(context: OperationContext, job: Job) -> tuple[tuple[Span, ...], Micros | None]:
-    """Return the fires that were due while the job was paused and that a new schedule skips for good, and the next
-    fire. There may be millions of such fires, so they are counted in slices that do not block the event loop."""
-    if job.spec.follows is not None:
+async def _forgone(
+    context: OperationContext, job: Job, unplannable: str = ""
+) -> tuple[tuple[Span, ...], Micros | None]:
+    """Return the fires that were due while the job was paused or could not be planned, and that a change skips for
+    good, and the next fire. If the fires cannot be computed, only the first of them is known."""
+    if job.spec.follows is not None or job.next_fire_at is None:
         return (), None  # the fires of a job that follows another are in the store
+    try:
+        return await _counted(context, job, unplannable or FORGONE)
+    except TimeballError:
+        raise
+    except Exception as error:
+        if job.next_fire_at > context.store.now():
+            return (), job.next_fire_at
+        reason = f"{unplannable or FORGONE}; the fires after it cannot be computed: {reason_of(error)}"
+        return (Span(job.next_fire_at, job.next_fire_at, 1, Verdict.MISSED, reason),), None
+
+
+async def _counted(context: OperationContext, job: Job, reason: str) -> tuple[tuple[Span, ...], Micros | None]:
+    """Return the due fires as one span, and the next fire. There may be millions of them. They are counted without
+    blocking the event loop."""
     taken = (await cancelled_fires(context, [job])).get(job.id, frozenset())
     first = last = coming = None
     count = 0
@@ -108,4 +147,4 @@ async def _forgone(context: OperationContext, job: Job) -> tuple[tuple[Span, ...
             await context.clock.sleep(1)
     if first is None or last is None:
         return (), coming
-    return (Span(first, last, count, Verdict.MISSED, FORGONE),), coming
+    return (Span(first, last, count, Verdict.MISSED, reason),), coming

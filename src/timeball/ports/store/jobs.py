@@ -116,6 +116,10 @@ class Amendment(Struct, frozen=True, kw_only=True):
     `Outdated`.
     """
     cancel_runs: bool = False
+    unplannable: bool = False
+    """True: the due fires of the job cannot be planned. The change does not wait for them: with `keep_schedule` they
+    stay due, else they are in `closing`, or are upstream events, which get a verdict.
+    """
     by: str | None = None
     """The name of the API key of the request. It is stored with the new version if the spec changes."""
 

@@ -157,7 +157,9 @@ def decide(amendments: Sequence[Amendment], loaded: Loaded) -> Decided:
             decided.answers.append(Outdated())
         elif held := [run.fire_time for run in loaded.live[job.id] if _is_held_ahead(run, now)]:
             decided.answers.append(Fired(max(held)))
-        elif (events := loaded.waiting.get(job.id)) is not None and job.state is JobState.ACTIVE:
+        elif (
+            (events := loaded.waiting.get(job.id)) is not None and job.state is JobState.ACTIVE and not each.unplannable
+        ):
             decided.answers.append(Fired(events.last))
         else:
             each, job = _with_waiting(each, job, events)
@@ -216,7 +218,7 @@ def _at_the_same_place(amendment: Amendment) -> bool:
 def _came_too_late(amendment: Amendment, job: Job, live: Sequence[RunRow], now: Micros) -> bool:
     """True if a fire fell due after the amendment was computed: a fire of the old schedule, which has to be planned
     under the old version first, or a fire of the new schedule, at which the old one may have fired already."""
-    if is_overdue(job, now):
+    if is_overdue(job, now) and not amendment.unplannable:
         undecided = any(run.holds & Hold.OVERLAP and run.fire_time <= now for run in live)
         if undecided or (job.next_fire_at is not None and job.next_fire_at <= now):
             return True
@@ -348,12 +350,10 @@ def _closed(job: Job, span: Span, at: int, now: Micros) -> NewRun:
 async def persist(tx: Tx, writes: Writes, now: Micros) -> None:
     if writes.dropped:
         await tx.execute(DELETE_RUNS, b=[run.id for run in writes.dropped])
-        await settling.release(
-            tx, [job.id for job in writes.jobs]
-        )  # a dropped run may have held back another run of its job
-        await ordering_keys.release(
-            tx, [gone for run in writes.dropped if (gone := ordering_keys.gone(run)) is not None]
-        )
+        # A dropped run may have held back another run of its job.
+        await settling.release(tx, [job.id for job in writes.jobs])
+        gone = [key for run in writes.dropped if (key := ordering_keys.gone(run)) is not None]
+        await ordering_keys.release(tx, gone)
     if writes.kept_specs:
         await tx.execute(KEEP_SPECS, b=writes.kept_specs)
     await job_versions.keep(tx, writes.versions)
