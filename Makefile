@@ -8,7 +8,7 @@ JOBS    ?= 7
 WITHOUT := -p no:schemathesis -p no:anyio  # pytest plugins that no test here uses, and that every process would import
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev up test parts test-parts web web-check constraints lint fmt reference docs bench compare sim chaos soak clean
+.PHONY: help install install-dev up test parts test-parts web web-check screenshots constraints lint fmt reference docs bench compare sim chaos soak clean
 
 # Tests start hundreds of processes, so Python may write compiled code, even if the environment forbids it.
 test test-parts bench compare sim chaos soak: export PYTHONDONTWRITEBYTECODE =
@@ -41,6 +41,9 @@ web: install-dev ## Build the web UI from web/ into src/timeball/web/static (nee
 
 web-check: install-dev ## Check the web UI: lint, types, tests, and that the committed bundle is what the sources give
 	$(BIN)/python -m scripts.web check
+
+screenshots: parts ## Take a picture of every page of the web UI into build/screenshots (ARGS="overview jobs" selects some)
+	$(BIN)/python -m tests.parts.browser.screenshots $(ARGS)
 
 constraints: ## Pin the newest versions that pyproject.toml allows in constraints.txt, for every supported Python
 	$(PYTHON) -m venv build/uv && build/uv/bin/pip install --quiet --disable-pip-version-check uv

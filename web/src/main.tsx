@@ -12,6 +12,7 @@ import { followTheme } from './lib/settings'
 import { startShortcuts } from './lib/shortcuts'
 import { router } from './router'
 import { takeSignInToken } from './sign-in-token'
+import { followFocus } from './ui/focus'
 
 // Dialogs lock the page behind them with a style element: the policy of the page accepts it with this nonce.
 const nonce = document.querySelector<HTMLMetaElement>('meta[name="timeball-nonce"]')?.content
@@ -20,6 +21,7 @@ if (nonce) setNonce(nonce)
 followTheme()
 followAccount()
 startShortcuts()
+followFocus()
 
 const client = new QueryClient({
   defaultOptions: {

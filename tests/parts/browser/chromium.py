@@ -93,6 +93,12 @@ class Profile:
         first = self.tabs[0] if self.tabs else None
         return first if first is not None and first.url == "about:blank" else self.context.new_page()
 
+    def close_tabs(self) -> None:
+        """Leave every page. The browser stays open, with an empty tab."""
+        self.context.new_page()
+        for tab in self.tabs[:-1]:
+            tab.close()
+
     def sign_in(self, api: Api) -> Any:
         """Open the one-time link, and return the tab when the overview shows data."""
         page = self.tab()

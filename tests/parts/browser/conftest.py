@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.parts.browser.chromium import Profile, save_picture, starting_playwright
+from tests.parts.browser.demo import Demo, running_demo
 
 _failed = pytest.StashKey[bool]()
 
@@ -22,8 +23,16 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     return report
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
+    """A server with the data of the demo, for tests that only look at it."""
+    with running_demo(tmp_path_factory.mktemp("shop"), hours=6) as started:
+        yield started
+
+
+@pytest.fixture
 def playwright() -> Iterator[Any]:
+    """For one test, because no other event loop can run beside it: a test names fixtures with a loop before it."""
     with starting_playwright() as started:
         yield started
 

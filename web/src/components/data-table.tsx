@@ -162,7 +162,15 @@ export function DataTable<T>({
           )
         })}
       </div>
-      {footer !== undefined && <div className="flex h-12 items-center justify-center text-ink-3 text-xs">{footer}</div>}
+      {footer !== undefined && (
+        <div role="rowgroup">
+          <div role="row">
+            <div role="cell" className="flex h-12 items-center justify-center text-ink-3 text-xs">
+              {footer}
+            </div>
+          </div>
+        </div>
+      )}
     </div>
   )
 }

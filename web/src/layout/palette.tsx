@@ -9,6 +9,7 @@ import { StateIcon } from '@/components/state'
 import { theme, zone } from '@/lib/settings'
 import { useShortcutGroups } from '@/lib/shortcuts'
 import { cx } from '@/ui/cx'
+import { returnFocus } from '@/ui/focus'
 import { Icon, type IconName } from '@/ui/icon'
 import { PAGES } from './navigation'
 import { Keys } from './shortcut-list'
@@ -32,6 +33,7 @@ export function Palette({ open, onClose, onHelp }: { open: boolean; onClose: () 
         <Radix.Overlay className="fixed inset-0 z-40 animate-fade bg-ink/35 dark:bg-sunken/70" />
         <Radix.Content
           aria-describedby={undefined}
+          onCloseAutoFocus={returnFocus}
           className="fixed top-[10vh] left-1/2 z-50 w-[calc(100vw-1.5rem)] max-w-xl -translate-x-1/2 overflow-hidden rounded-lg border border-line bg-surface shadow-pop"
         >
           <Radix.Title className="sr-only">Find anything</Radix.Title>

@@ -1,6 +1,7 @@
 import * as Radix from '@radix-ui/react-dialog'
 import type { ReactNode } from 'react'
 import { cx } from './cx'
+import { returnFocus } from './focus'
 import { Icon } from './icon'
 
 type Props = {
@@ -23,6 +24,7 @@ export function Dialog({ open, onClose, title, description, children, footer, wi
         <Radix.Overlay className="fixed inset-0 z-40 animate-fade bg-ink/35 dark:bg-sunken/70" />
         <Radix.Content
           onOpenAutoFocus={focusContent}
+          onCloseAutoFocus={returnFocus}
           {...(description === undefined ? { 'aria-describedby': undefined } : {})}
           className={cx(
             'fixed top-[12vh] left-1/2 z-50 flex max-h-[76vh] w-[calc(100vw-1.5rem)] -translate-x-1/2 flex-col outline-none rounded-lg border border-line bg-surface shadow-pop',
@@ -46,6 +48,7 @@ export function Drawer({ open, onClose, title, description, children, footer, wi
         <Radix.Overlay className="fixed inset-0 z-40 animate-fade bg-ink/25 dark:bg-sunken/60" />
         <Radix.Content
           onOpenAutoFocus={focusContent}
+          onCloseAutoFocus={returnFocus}
           {...(description === undefined ? { 'aria-describedby': undefined } : {})}
           className={cx(
             'fixed inset-y-0 right-0 z-50 flex w-full animate-slide flex-col outline-none border-line border-l bg-surface shadow-pop',

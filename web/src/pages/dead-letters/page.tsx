@@ -109,7 +109,9 @@ export function Page() {
           )
         }
       >
-        <FilterChips filters={filtersOf(search, set)} onClear={() => set({ ...NOTHING })} />
+        <div className="-mx-4 min-w-0 max-w-[100vw] overflow-x-auto px-4 py-0.5 sm:mx-0 sm:max-w-none sm:px-0">
+          <FilterChips filters={filtersOf(search, set)} onClear={() => set({ ...NOTHING })} />
+        </div>
       </PageHead>
       <div className="grid min-w-0 content-start gap-2 px-4 pb-8 lg:px-6">
         <Loaded query={groups} skeleton={<Waiting />}>

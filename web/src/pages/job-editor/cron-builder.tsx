@@ -142,7 +142,6 @@ function Days({ simple, onChange }: { simple: Extract<Simple, { kind: 'weekly' }
             <button
               key={day}
               type="button"
-              aria-label={DAY_NAMES[day]}
               aria-pressed={chosen}
               // A week needs at least one day.
               onClick={() => days.length > 0 && onChange({ ...simple, days })}
@@ -153,7 +152,8 @@ function Days({ simple, onChange }: { simple: Extract<Simple, { kind: 'weekly' }
                   : 'border-line-strong bg-surface text-ink-2',
               )}
             >
-              {DAY_NAMES[day]?.slice(0, 2)}
+              <span aria-hidden="true">{DAY_NAMES[day]?.slice(0, 2)}</span>
+              <span className="sr-only">{DAY_NAMES[day]}</span>
             </button>
           )
         })}

@@ -54,7 +54,7 @@ export function WordsSection({ job }: { job: Job }) {
             <dd className="min-w-0 [overflow-wrap:anywhere]">
               <span className="bidi-plain">{item.text}</span>
               {item.code !== undefined && (
-                <code className="bidi-plain mt-1 line-clamp-4 rounded-sm bg-sunken px-1.5 py-0.5 font-mono text-xs">
+                <code className="bidi-plain mt-1 line-clamp-4 whitespace-pre-wrap [overflow-wrap:anywhere] rounded-sm bg-sunken px-1.5 py-0.5 font-mono text-xs">
                   {item.code.slice(0, 2000)}
                 </code>
               )}
@@ -164,7 +164,7 @@ export function JobWhySection({ job }: { job: Job }) {
             )}
             {found.run !== null && (
               <p className="bidi-plain text-ink-2 [overflow-wrap:anywhere]">
-                <Link to="/runs/$runId" params={{ runId: found.run.runId }} className="text-accent hover:underline">
+                <Link to="/runs/$runId" params={{ runId: found.run.runId }} className="text-accent underline">
                   Its run
                 </Link>
                 : {found.run.answer}

@@ -155,7 +155,7 @@ function RowAction({ row }: { row: RunRow }) {
 /** Two lines for a phone. */
 export function CompactRun({ row }: { row: RunRow }) {
   return (
-    <div className="grid gap-0.5">
+    <div className="grid grid-cols-1 gap-0.5">
       <div className="flex items-center gap-2">
         <StateIcon run={row.status} />
         <RowLink to={`runs/${row.runId}`} className="bidi-plain min-w-0 flex-1 truncate font-medium">

@@ -124,14 +124,18 @@ function Month({ buckets, zone, selected, isSummed, onOpen }: Props) {
               <button
                 type="button"
                 onClick={() => onOpen('day', bucket.period.from)}
-                aria-label={`${partsOf(bucket.period.from, zone).day}: ${countsText(bucket)}`}
                 title={countsText(bucket)}
                 className="flex items-baseline justify-between gap-1 rounded-sm text-left hover:text-accent"
               >
                 <span className={cx('text-xs', bucket.total === 0 ? 'text-ink-3' : 'font-medium')}>
                   {Number(partsOf(bucket.period.from, zone).day)}
+                  <span className="sr-only">: {countsText(bucket)}</span>
                 </span>
-                {bucket.total > 0 && <span className="text-2xs text-ink-3">{shortCount(bucket.total)}</span>}
+                {bucket.total > 0 && (
+                  <span aria-hidden="true" className="text-2xs text-ink-3">
+                    {shortCount(bucket.total)}
+                  </span>
+                )}
               </button>
               {bucket.total > 0 && (
                 <CountBar counts={bucket.counts} total={bucket.total} className={cx(few && 'sm:hidden')} />

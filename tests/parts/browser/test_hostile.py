@@ -1,0 +1,143 @@
+"""Content of attackers in every place that shows text of jobs and runs: it stays text, and breaks no page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.parts.browser.chromium import Profile, overflow
+from tests.parts.browser.pages import await_data
+from tests.support.processes import Api, running_up, until
+
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
+
+SCRIPT = '<script>window.taken=1</script><img src=x onerror="window.taken=1">'
+LINK = "javascript:window.taken=1"
+RIGHT_TO_LEFT = "\u202egnp.exe\u2066\u200f"
+ESCAPES = "\x1b[31mred\x1b[0m \x1b]8;;javascript:window.taken=1\x07click\x1b]8;;\x07 \x1b[2J\x1b[999C\x07"
+NAME = f"{SCRIPT} {LINK} {RIGHT_TO_LEFT}"[:200]
+MAX_TAGS = 50
+TAGS = [SCRIPT[:100], LINK, RIGHT_TO_LEFT, "w" * 100, *(f"{number:03d}-" + "x" * 96 for number in range(MAX_TAGS - 4))]
+LONG_LINE = 1_000_000
+
+PROGRAM = f"""
+import sys
+print({SCRIPT!r})
+print({LINK!r})
+print({RIGHT_TO_LEFT!r})
+print({ESCAPES!r})
+print('x' * {LONG_LINE})
+print('the end')
+sys.stderr.write({SCRIPT!r} + {RIGHT_TO_LEFT!r} + 'e' * 5000)
+sys.exit(7)
+"""
+
+
+def test_hostile_names_tags_output_and_errors_are_shown_as_text(profile: Profile, tmp_path: Path) -> None:
+    with running_up(tmp_path) as (_, api):
+        ids = _hostile(api, tmp_path)
+        page = profile.sign_in(api)
+        for path in (
+            "/",
+            "/?view=table",
+            "/?by=tag",
+            "/jobs",
+            f"/jobs/{ids['job']}",
+            f"/jobs/{ids['job']}?tab=runs",
+            f"/jobs/{ids['job']}?tab=versions",
+            f"/jobs/{ids['job']}/edit",
+            f"/jobs/new?clone={ids['job']}",
+            "/runs",
+            "/runs?tag=%3Cscript%3E",
+            f"/runs/{ids['run']}",
+            "/dead-letters",
+            f"/dead-letters?group={ids['fingerprint']}",
+            "/workflows",
+            f"/workflows/{ids['workflow']}",
+            "/calendars",
+            "/tasks",
+            "/keys",
+            "/workers",
+            "/forecast",
+            "/backfills",
+        ):
+            page.goto(api.url + path)
+            await_data(page)
+            _assert_harmless(page, path)
+
+
+def test_hostile_output_can_be_read_searched_and_wrapped(profile: Profile, tmp_path: Path) -> None:
+    with running_up(tmp_path) as (_, api):
+        ids = _hostile(api, tmp_path)
+        page = profile.sign_in(api)
+        page.goto(f"{api.url}/runs/{ids['run']}")
+        output = page.get_by_role("region", name="Output")
+        search = output.get_by_role("searchbox")
+        search.fill("the end")
+        output.get_by_text("the end", exact=True).wait_for()
+        search.fill("onerror")
+        output.get_by_text("onerror=").first.wait_for()
+        search.fill("")
+        page.evaluate("document.activeElement.blur()")
+        page.keyboard.press("w")
+        output.get_by_text("red").first.wait_for()
+        _assert_harmless(page, "the output with wrapped lines")
+        assert output.get_by_role("link", name="click").count() == 0
+
+
+def test_the_palette_and_the_dialogs_show_hostile_names_as_text(profile: Profile, tmp_path: Path) -> None:
+    with running_up(tmp_path) as (_, api):
+        ids = _hostile(api, tmp_path)
+        page = profile.sign_in(api)
+        page.keyboard.press("Control+k")
+        page.keyboard.type("script")
+        page.get_by_role("option").filter(has_text="<script>").first.wait_for()
+        _assert_harmless(page, "the palette")
+        page.goto(f"{api.url}/runs/{ids['run']}")
+        page.get_by_role("button", name="Edit and retry").click()
+        page.get_by_role("dialog").get_by_label("Parameters").wait_for()
+        _assert_harmless(page, "the dialog")
+
+
+def _hostile(api: Api, folder: Path) -> dict[str, str]:
+    program = folder / "hostile.py"
+    program.write_text(PROGRAM)
+    parameters = {SCRIPT: LINK, "url": LINK, "mark": RIGHT_TO_LEFT, "long": "y" * 5_000}
+    job = {
+        "name": NAME,
+        "description": SCRIPT + LINK + RIGHT_TO_LEFT,
+        "tags": TAGS,
+        "userId": SCRIPT[:200],
+        "task": {"kind": "shell", "command": ["python3", str(program)]},
+        "parameters": parameters,
+        "retry": {"maxRetries": 0},
+    }
+    job_id = api.create(job)
+    later = {"type": "interval", "expression": "20m"}
+    api.create({**job, "schedule": later})
+    tasks = [{"name": "one", "task": {"kind": "shell", "command": SCRIPT}, "parameters": parameters}]
+    workflow = api.call(
+        "POST", "/v1/workflows", expect=201, json={"name": NAME, "tags": TAGS, "tasks": tasks, "schedule": later}
+    )
+    entry = {"from": "2026-12-20T00:00", "to": "2027-01-03T00:00", "reason": (SCRIPT + RIGHT_TO_LEFT)[:100]}
+    api.call("PUT", "/v1/calendars/hostile", expect=201, json={"timezone": "UTC", "entries": [entry]})
+    api.call("PUT", "/v1/tasks/hostile", expect=201, json={"kind": "shell", "command": SCRIPT + LINK})
+    api.call("POST", "/v1/api-keys", expect=201, json={"role": "worker", "name": NAME[:100]})
+    run: dict[str, Any] = until(lambda: api.ended_run_of(job_id), "the run")
+    assert run["status"] == "dead"
+    return {
+        "job": job_id,
+        "run": run["runId"],
+        "fingerprint": run["fingerprint"],
+        "workflow": workflow["workflowId"],
+    }
+
+
+def _assert_harmless(page: Any, where: str) -> None:
+    assert page.evaluate("typeof window.taken") == "undefined", where
+    assert page.locator("img[src='x']").count() == 0, where
+    assert page.locator("a[href^='javascript' i]").count() == 0, where
+    assert overflow(page) == 0, where
+    assert page.evaluate("(main => main.scrollWidth <= main.clientWidth)(document.querySelector('main'))"), where

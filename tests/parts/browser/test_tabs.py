@@ -1,0 +1,143 @@
+"""Several tabs and several browsers at once, and how much they ask of the server."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psutil
+import pytest
+
+from tests.parts.browser.chromium import Profile, is_live
+from tests.parts.browser.pages import await_data
+from tests.parts.browser.wire import CountingProxy
+from tests.support.processes import KEY, Api, running_up, until
+
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
+
+TABS = 20
+QUIET_SECONDS = 10
+MAX_QUIET_SHARE = 0.10
+"""The share of a core that a quiet server may use: three times what it needs on a machine that is not busy."""
+HOURLY = {"type": "interval", "expression": "1h"}
+SHELL = {"kind": "shell", "command": "true"}
+MAX_FIRST_REQUESTS = {"/": 4, "/jobs": 4, "/runs": 4, "/jobs/{job}": 8, "/runs/{run}": 8, "/workflows": 8}
+FIRST_DATA = """
+const needle = %r;
+const look = () => {
+    if (document.querySelector('main')?.textContent.includes(needle)) window.shownAt ??= performance.now();
+};
+new MutationObserver(look).observe(document, {childList: true, subtree: true, characterData: true});
+"""
+
+
+def proxied(api: Api) -> CountingProxy:
+    return CountingProxy(urlsplit(api.url).port or 0)
+
+
+def test_twenty_tabs_of_a_browser_are_live_over_one_event_connection(profile: Profile, tmp_path: Path) -> None:
+    with running_up(tmp_path) as (process, api), proxied(api) as proxy, Api(proxy.url) as through:
+        profile.sign_in(through)
+        for number in range(TABS):
+            tab = profile.context.new_page() if number else profile.tabs[0]
+            tab.goto(proxy.url + ("/", "/jobs", "/runs", "/jobs")[number % 4])
+        for tab in profile.tabs:
+            is_live(tab)
+        assert proxy.event_streams == 1
+
+        server = psutil.Process(process.pid)
+        share = _cpu_share(server)
+        print(f"a server with {TABS} open tabs uses {share:.1%} of a core")
+        assert share < MAX_QUIET_SHARE
+
+        api.create({"name": "news", "task": SHELL, "schedule": {"type": "immediate"}})
+        for tab in profile.tabs:
+            tab.locator("main").get_by_text("news", exact=True).first.wait_for()
+        for tab in profile.tabs:
+            tab.evaluate("window.answered = fetch('v1/me').then(answer => answer.status); undefined")
+        assert [tab.evaluate("window.answered") for tab in profile.tabs] == [200] * TABS
+        assert proxy.event_streams == 1
+        for tab in profile.tabs[1:]:
+            tab.close()
+        is_live(profile.tabs[0])
+        profile.close_tabs()
+        until(lambda: proxy.event_streams == 0, "the end of the event connection")
+
+
+def _cpu_share(process: psutil.Process) -> float:
+    """The smaller of two windows: what tabs ask after they were opened may be in the first."""
+    shares = []
+    for _ in range(2):
+        before, began = sum(process.cpu_times()[:2]), time.monotonic()
+        time.sleep(QUIET_SECONDS)
+        shares.append((sum(process.cpu_times()[:2]) - before) / (time.monotonic() - began))
+    return min(shares)
+
+
+def test_what_happens_in_one_tab_is_shown_in_other_tabs_and_browsers(
+    open_profile: Callable[..., Profile], tmp_path: Path
+) -> None:
+    with running_up(tmp_path) as (_, api), proxied(api) as proxy, Api(proxy.url) as through:
+        job_id = api.create({"name": "shared", "task": SHELL, "schedule": HOURLY})
+        one, other = open_profile(), open_profile(dark=True)
+        first, third = one.sign_in(through), other.sign_in(through)
+        second = one.context.new_page()
+        first.goto(f"{proxy.url}/jobs/{job_id}")
+        for page in (second, third):
+            page.goto(f"{proxy.url}/jobs")
+        for page in (first, second, third):
+            is_live(page)
+        assert proxy.event_streams == 2
+
+        first.get_by_role("button", name="Pause", exact=True).click()
+        first.get_by_role("dialog").get_by_label("Reason").fill("a look at the other tabs")
+        first.get_by_role("dialog").get_by_role("button", name="Pause", exact=True).click()
+        for page in (second, third):
+            page.get_by_role("table", name="Jobs").get_by_text("Paused").wait_for()
+        third.goto(f"{proxy.url}/jobs/{job_id}")
+        third.get_by_role("button", name="Resume").click()
+        first.get_by_role("button", name="Pause", exact=True).wait_for()
+        second.get_by_role("table", name="Jobs").get_by_text("Paused").wait_for(state="detached")
+
+
+def test_the_theme_is_that_of_the_system_until_one_is_chosen_for_all_tabs(
+    open_profile: Callable[..., Profile], tmp_path: Path
+) -> None:
+    with running_up(tmp_path) as (_, api):
+        profile, other = open_profile(dark=True), open_profile(dark=False)
+        first, elsewhere = profile.sign_in(api), other.sign_in(api)
+        second = profile.context.new_page()
+        second.goto(f"{api.url}/jobs")
+        await_data(second)
+        for page, theme in ((first, "dark"), (second, "dark"), (elsewhere, "light")):
+            page.wait_for_function("theme => document.documentElement.dataset.theme === theme", arg=theme)
+        first.get_by_role("button", name="Theme").click()
+        first.get_by_role("menuitemradio", name="Light").click()
+        for page in (first, second):
+            page.wait_for_function("() => document.documentElement.dataset.theme === 'light'")
+        second.reload()
+        second.wait_for_function("() => document.documentElement.dataset.theme === 'light'")
+
+
+def test_the_first_data_is_shown_after_four_requests_and_one_of_the_api(profile: Profile, tmp_path: Path) -> None:
+    """Pages that are loaded when they are opened need their own scripts and styles on top."""
+    with running_up(tmp_path) as (_, api):
+        job = api.create({"name": "needle", "task": SHELL, "schedule": HOURLY})
+        api.call("POST", "/v1/workflows", expect=201, json={"name": "needle", "tasks": [{"name": "a", "task": SHELL}]})
+        run = api.call("POST", f"/v1/jobs/{job}/run", expect=(200, 201, 202))["runId"]
+        until(lambda: api.ended_run_of(job), "the run")
+        headers = {"Origin": api.url}
+        assert profile.context.request.post(f"{api.url}/v1/sign-in", data={"apiKey": KEY}, headers=headers).ok
+        profile.context.add_init_script(FIRST_DATA % "needle")
+        for path, most in MAX_FIRST_REQUESTS.items():
+            page = profile.tab()
+            page.goto(api.url + path.format(job=job, run=run))
+            page.wait_for_function("() => window.shownAt !== undefined")
+            before = page.evaluate(
+                "performance.getEntriesByType('resource').filter(one => one.startTime < shownAt).map(one => one.name)"
+            )
+            print(f"{path}: the document and {before}")
+            assert len([address for address in before if "/v1/" in address]) == 1, before
+            assert 1 + len(before) <= most, before
