@@ -48,8 +48,17 @@ def test_the_commands_of_a_page_do_what_it_says(path: Path, tmp_path: Path, requ
     try:
         for step in steps(page):
             reader.follow(step)
+            if step.text == "timeball up\n" and path.stem != "README":
+                reader.follow(Step("sh", _jobs_of_the_readme()))
     finally:
         reader.leave()
+
+
+def _jobs_of_the_readme() -> str:
+    """The jobs that a reader who comes from the README already has: the names on other pages must not collide."""
+    jobs = re.findall(r"^timeball jobs create .*$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert len(jobs) == 2
+    return "\n".join([*jobs, "timeball jobs create tick --shell date --cron '*/10 * * * * *'"])
 
 
 class _Reader:

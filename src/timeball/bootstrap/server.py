@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import socket
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
@@ -38,6 +39,8 @@ CLOSE_TIMEOUT: Final = 1.0
 """Seconds for which a stopping server still listens and reports that it is not ready, so that load balancers stop
 sending requests.
 """
+PROBE: Final = 1.0
+"""Maximum number of seconds to find out whether the process that holds the port is a Timeball server."""
 
 _log = structlog.get_logger()
 
@@ -191,14 +194,37 @@ def _listening(host: str, port: int) -> Iterator[socket.socket]:
         try:
             listener.bind((host, port))
         except OSError as error:
-            raise Conflict(
-                f"cannot listen on {host} port {port}: {error.strerror}; stop the other process, or use another --port"
-            ) from None
+            raise Conflict(_cannot_listen(host, port, error)) from None
         listener.listen(2_048)
         listener.setblocking(False)
         yield listener
     finally:
         listener.close()
+
+
+def _cannot_listen(host: str, port: int, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE and _answers_as_timeball(host, port):
+        return (
+            f"a Timeball server already listens on {host} port {port}, and commands can use it as it is; to start it"
+            " anew, stop the other one first; to start a second one, use another --port and another --data-dir"
+        )
+    return f"cannot listen on {host} port {port}: {error.strerror}; stop the other process, or use another --port"
+
+
+def _answers_as_timeball(host: str, port: int) -> bool:
+    """Ask the process that holds the port for `/livez`. A server with TLS is not recognized."""
+    import http.client
+
+    address = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    connection = http.client.HTTPConnection(address, port, timeout=PROBE)
+    try:
+        connection.request("GET", "/livez")
+        answer = connection.getresponse()
+        return answer.status == 200 and b'"alive"' in answer.read(1_024)
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
 
 
 async def _stop_http(

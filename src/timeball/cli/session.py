@@ -74,17 +74,17 @@ class CliSession:
 
     def job_id(self, name_or_id: str) -> str:
         """Return the id of the job with this name or id. If several jobs have the name, prefer the one that is
-        scheduled or paused. Raise `Conflict` if that leaves more than one."""
+        scheduled or paused, and take the newest if all of them have ended. Raise `Conflict` if several are scheduled or
+        paused: a command must not guess which of them to change."""
         if is_id("j", name_or_id):
             return name_or_id
         found = [job for job in self.client.jobs(name=name_or_id) if job.name == name_or_id]
-        live = [job for job in found if job.status in _LIVE]
-        candidates = live or found
-        if len(candidates) == 1:
-            return candidates[0].job_id
-        if not candidates:
+        if not found:
             raise self._unknown(name_or_id)
-        raise Conflict(_ambiguous(name_or_id, candidates))
+        live = [job for job in found if job.status in _LIVE]
+        if len(live) > 1:
+            raise Conflict(_ambiguous(name_or_id, live))
+        return (live or found)[0].job_id  # the API lists the newest job first
 
     def run_id(self, run_or_job: str) -> str:
         """Return the id of a run. For a job, return the id of the run that started last."""

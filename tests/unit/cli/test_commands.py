@@ -370,6 +370,13 @@ def test_a_name_means_the_job_that_is_still_to_run(server: StubServer, run: Time
     assert server.last.json == {"reason": "holiday"}
 
 
+def test_a_name_of_ended_jobs_means_the_newest_one(server: StubServer, run: Timeball) -> None:
+    ended = [{**JOB, "status": "completed"}, {**JOB, "jobId": "j_old", "status": "cancelled"}]
+    server.on("GET", "/v1/jobs", {"items": ended})
+    server.on("GET", f"/v1/jobs/{JOB_ID}", ended[0])
+    assert run("jobs", "show", "etl", "-o", "json").exit_code == 0
+
+
 def test_an_ambiguous_name_is_refused_with_the_candidates(server: StubServer, run: Timeball) -> None:
     server.on("GET", "/v1/jobs", {"items": [JOB, {**JOB, "jobId": "j_other", "status": "paused"}]})
     result = run("jobs", "resume", "etl")
@@ -959,3 +966,13 @@ def test_an_interrupted_command_says_so_to_scripts(server: StubServer, run: Time
     assert run("runs", "wait", RUN_ID).exit_code == 130
     result = run("runs", "logs", "-f", RUN_ID)
     assert (result.exit_code, result.output) == (130, "")
+
+
+@pytest.mark.parametrize(("status", "state"), [("succeeded", "completed"), ("running", "active")])
+def test_why_calls_a_job_without_a_further_fire_completed(
+    server: StubServer, run: Timeball, status: str, state: str
+) -> None:
+    reason = {"code": "completed", "text": "The job has no further fire.", "unblocks": ""}
+    job = {"jobId": JOB_ID, "jobName": "etl", "state": "active", "answer": "It has ended.", "reasons": [reason]}
+    server.on("GET", f"/v1/jobs/{JOB_ID}/why", {**job, "run": {"runId": RUN_ID, "status": status}})
+    assert f"Job etl is {state}." in run("why", JOB_ID, "-o", "table").stdout

@@ -307,3 +307,19 @@ def test_intervals_and_zones_inside_the_schedule() -> None:
     assert each.document["schedule"] == {"type": "interval", "expression": "1h30m"}
     [each] = manifests(MANIFEST.replace('"30 4 * * *"', '"CRON_TZ=Asia/Tokyo 30 4 * * *"')).jobs
     assert each.document["schedule"]["timezone"] == "Asia/Tokyo"
+
+
+@pytest.mark.parametrize(
+    ("command", "warned"),
+    [
+        ("pg_dump db > $HOME/backup.sql", True),
+        ('pg_dump db >> "${HOME}/backup.sql" 2>&1', True),
+        ("date > ~/now.txt; true", True),
+        ("pg_dump db > $HOME/backups/db.sql", False),
+        ("pg_dump db > /srv/backup.sql", False),
+        ("cat ~/now.txt", False),
+    ],
+)
+def test_a_redirection_to_the_home_folder_itself_is_told(command: str, warned: bool) -> None:
+    told = any("directly in the home folder" in remark for remark in remarks(cron(f"0 2 * * * {command}")))
+    assert told is warned

@@ -30,7 +30,7 @@ def audit(session: CliSession, job: str, *, since: str | None, until: str | None
     """Account for every fire of a job: the due fires, and the verdict on each.
 
     Prints one line that must add up, then every fire that was not on time, with the reason. Exits with 1 if the line
-    does not add up, which would be a bug in Timeball.
+    does not add up, which would be a bug in Timeball. A fire is `open`, without a verdict yet, while its run is live.
 
     \b
     Examples:

@@ -11,6 +11,7 @@ from timeball.cli.output.failures import printable
 from timeball.cli.output.output import Column
 from timeball.cli.session import CliSession, connected
 from timeball.domain.ids import is_id
+from timeball.domain.run.status import TERMINAL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,7 +53,7 @@ def _tell_run(session: CliSession, run: RunWhy) -> None:
 
 
 def _tell_job(session: CliSession, job: JobWhy) -> None:
-    _answer(session, job.answer, f"Job {job.job_name or job.job_id} is {job.state}.")
+    _answer(session, job.answer, f"Job {job.job_name or job.job_id} is {_state(job)}.")
     reasons = job.reasons if job.run is None else [*job.reasons, *job.run.reasons]
     if job.run is not None and job.answer == job.run.answer:
         reasons = [*job.run.reasons, *job.reasons]
@@ -62,6 +63,13 @@ def _tell_job(session: CliSession, job: JobWhy) -> None:
     if job.exceptions:
         click.echo("\nThe newest fires that did not start on time:" if session.output.pretty else "")
         session.output.table(EXCEPTIONS, job.exceptions, nothing="")
+
+
+def _state(job: JobWhy) -> str:
+    """Return the state as `jobs list` shows it: an active job without a further fire and without a live run is
+    completed."""
+    ended = job.state == "active" and any(reason.code in _ENDED for reason in job.reasons)
+    return "completed" if ended and (job.run is None or job.run.status in TERMINAL) else job.state
 
 
 def _answer(session: CliSession, answer: str, subject: str) -> None:
@@ -82,6 +90,8 @@ def _reasons(session: CliSession, reasons: Sequence[Reason], answer: str) -> Non
             click.secho(f"  → {printable(reason.unblocks)}", fg="cyan")
 
 
+_ENDED = ("completed", "exhausted", "ended")
+"""The codes of the reasons of jobs that have no further fire."""
 _COLUMNS: list[Column[Reason]] = [
     Column("code", lambda reason: reason.code),
     Column("reason", lambda reason: reason.text),

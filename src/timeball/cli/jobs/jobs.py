@@ -30,7 +30,8 @@ _job = click.argument("job", metavar="JOB")
 def jobs() -> None:
     """Create, inspect and change jobs.
 
-    JOB is the name or the id of a job. If several jobs have the name, the one that is scheduled or paused is used.
+    JOB is the name or the id of a job. If several jobs have the name, the one that is scheduled or paused is used, or
+    the newest one if all of them have ended. If several are scheduled or paused, use the id.
     """
 
 

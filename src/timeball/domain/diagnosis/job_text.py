@@ -81,7 +81,7 @@ def excluded(job: Job, closure: Closure | None, opens: Micros | None, now: Micro
     then = "; no open fire was found" if opens is None else f"; next fire: {when(opens, now)}"
     if job.deferred_fire is not None and opens is not None:
         then += ", once for all excluded fires"
-    unblocks = "Time, or another calendar. To run the job now: timeball jobs run " + job.id + "."
+    unblocks = f"Nothing has to be done. To run the job now: timeball jobs run {job.id}."
     return Reason(code=Code.EXCLUDED, text=f"{because}{then}.", unblocks=unblocks, until=opens)
 
 

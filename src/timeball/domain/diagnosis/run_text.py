@@ -112,7 +112,7 @@ def retry_later(facts: DiagnosisSnapshot, due: Micros, longest: Micros) -> Reaso
     return Reason(
         code=Code.RETRY,
         text=f"The retry is due {when(due, facts.now)}; attempt {run.attempt} of {limit} failed{failed}.{cut}",
-        unblocks=f"Time; or retry the run now: timeball runs retry {run.id}.",
+        unblocks=f"Nothing has to be done. To retry the run now: timeball runs retry {run.id}.",
         until=due,
     )
 
@@ -131,7 +131,12 @@ def parameters_unreadable(retry_at: Micros, now: Micros) -> Reason:
 
 def jitter(run: Run, now: Micros) -> Reason:
     text = f"The run is delayed by its jitter of {about(run.due - run.fire_time)}: it starts {when(run.due, now)}."
-    return Reason(code=Code.JITTER, text=text, until=run.due, unblocks="Time, or a smaller jitter.")
+    return Reason(
+        code=Code.JITTER,
+        text=text,
+        until=run.due,
+        unblocks="Nothing has to be done. A smaller jitter shortens the delay.",
+    )
 
 
 def start_deadline(start_by: Micros, now: Micros) -> Reason:
@@ -235,7 +240,7 @@ def rate_spent(facts: DiagnosisSnapshot, key: str, token_at: Micros) -> Reason:
     return Reason(
         code=Code.RATE_LIMIT,
         text=f"The rate limit of the key {key} is used up; next token: {when(token_at, facts.now)}{_at_gate(facts)}.",
-        unblocks="Time, or a higher limit.",
+        unblocks="Nothing has to be done. A higher limit shortens the wait.",
         until=token_at,
     )
 

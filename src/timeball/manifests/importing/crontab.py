@@ -37,6 +37,7 @@ _CRON_WORD: Final = re.compile(r"[\d*/,?A-Za-z~-]+$", re.ASCII)
 _PERCENT: Final = re.compile(r"(?<!\\)%")
 _LEGEND: Final = re.compile(r"m(?:in(?:ute)?)?\s+h(?:our)?\s+d(?:om|ay)", re.IGNORECASE)
 _RELATIVE: Final = re.compile(r"(?:^|[\s;&|(])\.{1,2}/")
+_INTO_HOME: Final = re.compile(r""">\s*"?(?:~|\$HOME|\$\{HOME\})/[^/\s"]+(?=["\s;&|)]|$)""")
 _PREFIXES: Final = frozenset(
     {"cd", "test", "[", "export", "set", "source", ".", "umask", "ulimit", "sleep", "true", ":"}
 )
@@ -217,6 +218,8 @@ class _Translator:
                 "cron starts it in the home folder, Timeball in a new empty folder:"
                 " ./ and ../ need a HOME= line above, or absolute paths",
             )
+        if _INTO_HOME.search(command):
+            self._found.note(number, "jobs cannot create files directly in the home folder: write to a folder below it")
         if privileged := privileged_programs(command):
             self._found.note(
                 number,
