@@ -7,6 +7,7 @@ import pytest
 from tests.support.builders import job, one_shot, recurring
 from timeball.domain.instant import HOUR
 from timeball.domain.job.job import JobState
+from timeball.domain.schedule.calendar import Calendar, NamedCalendar
 from timeball.domain.schedule.schedule import CronSchedule, Date, Follow, Window
 from timeball.domain.task.task import Http, Python, Script, Shell
 from timeball.domain.workflow.definition import Workflow, WorkflowTask
@@ -72,6 +73,33 @@ async def test_jobs_are_found_by_the_type_of_their_schedule(store: Store) -> Non
     await store.submit([Submission(window.with_(slot=3_600), ())])
     for kind in ("interval", "immediate", "window", *schedules):
         assert await names(store, schedule_type=kind) == [kind]
+
+
+async def test_jobs_are_found_by_their_calendar(store: Store) -> None:
+    now = store.now()
+    for tenant, name in (("default", "freeze"), ("default", "night"), ("other", "freeze")):
+        await store.put_calendar(
+            NamedCalendar(tenant=tenant, name=name, calendar=Calendar(entries=[]), version=1, updated_at=now)
+        )
+    both, tagged = {"calendars": ["freeze", "night"]}, {"calendars": ["freeze"], "tags": ["t"]}
+    sent = [
+        recurring(now, name="none"),
+        recurring(now, name="both", **both),
+        recurring(now, name="paused", **both),
+        recurring(now, name="tagged", user_id="u", **tagged),
+    ]
+    await store.submit([*sent, recurring(now, name="foreign", tenant="other", calendars=["freeze"])])
+    paused = sent[2].job
+    await store.amend([Amendment(job=paused, spec=paused.spec, state=JobState.PAUSED, keep_schedule=True)])
+    assert await names(store, calendar="freeze") == ["tagged", "paused", "both"]
+    assert await names(store, 1, calendar="freeze") == ["tagged", "paused", "both"]
+    assert await names(store, calendar="night") == ["paused", "both"]
+    assert await names(store, calendar="none") == []
+    assert await names(store, calendar="freeze", tag="t") == ["tagged"]
+    assert await names(store, calendar="freeze", user_id="u") == ["tagged"]
+    assert await names(store, calendar="freeze", text="o") == ["both"]
+    assert await names(store, calendar="freeze", status=frozenset({"scheduled"})) == ["tagged", "both"]
+    assert await names(store, calendar="freeze", status=frozenset({"paused"})) == ["paused"]
 
 
 FILTERS: tuple[dict[str, Any], ...] = (

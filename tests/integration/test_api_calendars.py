@@ -68,6 +68,69 @@ async def test_what_is_wrong_is_told_with_its_place(api: Api, body: Any, pointer
     assert detail in problem["detail"]
 
 
+async def preview(api: Api, calendar: Any, since: str, until: str) -> Any:
+    answer = await api("POST", "/v1/calendars:preview", json={"calendar": calendar, "from": since, "to": until})
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+async def test_a_preview_of_a_calendar_lists_its_closed_times(api: Api) -> None:
+    entries = [{"cron": "0 22 * * FRI", "for": "58h"}, *FREEZE["entries"], {"dates": ["2038-01-06", "2038-01-07"]}]
+    found = await preview(
+        api, {"timezone": "Europe/Berlin", "entries": entries}, "2037-12-12T00:00:00Z", "2038-01-08T00:00:00Z"
+    )
+    assert (found["from"], found["to"]) == ("2037-12-12T00:00:00Z", "2038-01-08T00:00:00Z")
+    shown = [(each["from"][:16], each["to"][:16], each["entry"]) for each in found["closed"]]
+    assert shown == [
+        ("2037-12-12T00:00", "2037-12-14T07:00", 0),  # cut to the range
+        ("2037-12-18T21:00", "2037-12-19T23:00", 0),
+        ("2037-12-19T23:00", "2038-01-02T23:00", 1),
+        ("2038-01-02T23:00", "2038-01-04T07:00", 0),
+        ("2038-01-05T23:00", "2038-01-06T23:00", 2),
+        ("2038-01-06T23:00", "2038-01-07T23:00", 2),
+    ]
+    reasons = [each["reason"] for each in found["closed"]]
+    assert reasons[2] == "year-end freeze (2037-12-20T00:00 to 2038-01-03T00:00)"
+    assert reasons[-1] == "2038-01-07"
+
+
+async def test_a_preview_of_a_calendar_with_many_closed_times_ends_early_and_can_be_continued(api: Api) -> None:
+    often = {"entries": [{"cron": "*/5 * * * *", "for": "2m"}]}
+    since, until, found = "2037-01-01T00:00:00Z", "2037-01-15T00:00:00Z", []
+    while since != until:
+        page = await preview(api, often, since, until)
+        assert 0 < len(page["closed"]) <= 2_000
+        found += page["closed"]
+        since = page["to"]
+    assert len({each["from"] for each in found}) == len(found) == 14 * 288
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({"calendar": {"entries": [{"dates": ["2037-02-30"]}]}}, "/calendar/entries/0"),
+        ({"calendar": {"timezone": "Berlin", "entries": []}}, "/calendar/timezone"),
+        ({"calendar": {"entries": [{"cron": "* * * * *", "for": "1m"}]}}, "/calendar/entries"),
+        ({"calendar": FREEZE, "from": "now"}, "/from"),
+        ({"calendar": FREEZE, "from": "2037-01-02T00:00:00Z", "to": "2037-01-01T00:00:00Z"}, "/to"),
+        ({"calendar": FREEZE, "from": "2037-01-02T00:00:00Z", "to": "2039-01-01T00:00:00Z"}, "/to"),
+    ],
+)
+async def test_a_wrong_preview_of_a_calendar_is_refused_with_the_place(api: Api, body: Any, pointer: str) -> None:
+    answer = await api("POST", "/v1/calendars:preview", json=body)
+    assert answer.status_code == 422, answer.text
+    assert [each["pointer"] for each in answer.json()["errors"]] == [pointer]
+
+
+async def test_jobs_are_listed_by_their_calendar(api: Api) -> None:
+    await put(api, "users", FREEZE)
+    body = {"name": "uses it", "task": TASK, "schedule": DAILY, "calendars": ["users"]}
+    job_id = (await api("POST", "/v1/jobs", json=body)).json()["jobId"]
+    await api("POST", "/v1/jobs", json={**body, "calendars": []})
+    found = (await api("GET", "/v1/jobs?calendar=users")).json()["items"]
+    assert [each["jobId"] for each in found] == [job_id]
+
+
 async def test_jobs_refer_to_calendars_that_are_there(api: Api) -> None:
     await put(api, "freeze", FREEZE)
     job = {"task": TASK, "schedule": DAILY, "calendars": ["freeze", "frezee"]}

@@ -591,6 +591,19 @@ def put_calendar(state: State) -> list[Ask]:
     return [Ask(f"/v1/calendars/c{next(state.number)}", encoded({"entries": entries}))]
 
 
+@case("POST", "/v1/calendars:preview")
+def preview_calendar(state: State) -> list[Ask]:
+    del state
+    span = {"from": "2027-01-01T00:00:00Z", "to": "2028-02-01T00:00:00Z"}
+    dates = {"dates": [f"2027-{month:02}-{day:02}" for month in range(1, 13) for day in range(1, 28)]}
+    often = [{"cron": f"{at} * 29 2 *", "for": "1m"} for at in range(60)]
+    calendars = {"many dates": [dates] * 10, "rare windows": often, "many": [{"cron": "*/2 * * * *", "for": "1m"}]}
+    return [
+        Ask("/v1/calendars:preview", encoded({"calendar": {"entries": entries}, **span}), about=about)
+        for about, entries in calendars.items()
+    ]
+
+
 @case("DELETE", "/v1/calendars/{name}")
 def delete_calendar(state: State) -> list[Ask]:
     del state

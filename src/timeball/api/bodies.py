@@ -9,7 +9,7 @@ from msgspec import Meta, Struct, field
 from timeball.domain.job.edit import Edit
 from timeball.domain.planning.backfill import MAX_PARALLEL
 from timeball.domain.preview import preview
-from timeball.domain.schedule.calendar import MAX_CALENDARS, CalendarName, Excluded
+from timeball.domain.schedule.calendar import MAX_CALENDARS, Calendar, CalendarName, Excluded
 from timeball.domain.schedule.schedule import Schedule
 from timeball.jobspec.documents import Millis
 from timeball.ports.worker_protocol import SessionId
@@ -50,6 +50,19 @@ class CronPreviewBody(Struct, frozen=True, rename="camel", forbid_unknown_fields
     start_at: Annotated[str, Meta(max_length=64)] | None = None
     end_at: Annotated[str, Meta(max_length=64)] | None = None
     max_runs: Annotated[int, Meta(ge=1, le=1_000_000_000)] | None = None
+
+
+class CalendarPreviewBody(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    """A calendar to preview before it is saved."""
+
+    calendar: Calendar
+    since: Annotated[str, Meta(max_length=64, description="RFC 3339 with an offset. Default: now.")] | None = field(
+        default=None, name="from"
+    )
+    until: (
+        Annotated[str, Meta(max_length=64, description="At most 400 days after `from`. Default: 31 days after it.")]
+        | None
+    ) = field(default=None, name="to")
 
 
 class SignInBody(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
@@ -105,6 +118,7 @@ class JobsFilter(Struct, frozen=True, rename="camel", forbid_unknown_fields=True
     tag: Word = ""
     user_id: Word = ""
     task_id: Word = ""
+    calendar: Word = ""
     q: Annotated[Word, Meta(description="Part of the name, in upper or lower case, or a job id.")] = ""
     kind: Annotated[Word, Meta(description="Kind of the task, or `workflow`.")] = ""
     schedule_type: Word = ""

@@ -73,6 +73,7 @@ class JobsQuery(PageQuery, frozen=True, rename="camel", forbid_unknown_fields=Tr
     tag: Text = ""
     user_id: Text = ""
     task_id: Text = ""
+    calendar: Annotated[Text, Meta(description="Name of a calendar that the jobs refer to.")] = ""
     q: Annotated[Text, Meta(description="Part of the name, in upper or lower case, or a job id.")] = ""
     kind: Annotated[Text, Meta(description="Kind of the task, or `workflow`.")] = ""
     schedule_type: Annotated[
@@ -93,6 +94,7 @@ def job_filter(given: JobsQuery | JobsFilter, tenant: str, under: str = "/query"
         tag=given.tag or None,
         user_id=given.user_id or None,
         task_id=given.task_id or None,
+        calendar=given.calendar or None,
         text=given.q or None,
         kind=_one_of(given.kind, TASK_WORDS, _at("kind", under)),
         schedule_type=_one_of(given.schedule_type, SCHEDULE_TYPES, _at("scheduleType", under)),

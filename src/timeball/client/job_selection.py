@@ -16,6 +16,7 @@ class JobSelection(TypedDict, total=False):
     name: str | None
     tag: str | None
     user_id: str | None
+    calendar: str | None
     task_id: str | None
     q: str | None
     """Part of the name, in upper or lower case, or a job id."""
@@ -33,6 +34,7 @@ _WORDS: Final = {
     "name": "name",
     "tag": "tag",
     "user_id": "userId",
+    "calendar": "calendar",
     "task_id": "taskId",
     "q": "q",
     "kind": "kind",

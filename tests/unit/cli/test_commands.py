@@ -757,6 +757,16 @@ def test_calendars(server: StubServer, run: Timeball) -> None:
     assert "closed 1\tfrom 2026-12-20T00:00 to 2027-01-03T00:00 (year-end)\n" in shown
     assert "closed 2\t58h from 0 22 * * FRI on\n" in shown
     assert "closed 3\t2026-12-25, 2026-12-26\n" in shown
+    spans = [{"from": "2026-12-19T23:00:00Z", "to": "2027-01-02T23:00:00Z", "entry": 0, "reason": "year-end"}]
+    answer = {"from": "2026-12-01T00:00:00Z", "to": "2027-01-31T00:00:00Z", "closed": spans}
+    server.on("POST", "/v1/calendars:preview", answer)
+    bounds = ("--from", "2026-12-01T00:00:00Z", "--to", "2027-01-31T00:00:00Z")
+    assert (
+        "2026-12-19T23:00:00Z\t2027-01-02T23:00:00Z\tyear-end" in run("calendars", "closed", "freeze", *bounds).stdout
+    )
+    sent = server.last.json
+    assert sent["calendar"] == {"timezone": "Europe/Berlin", "entries": calendar["entries"]}
+    assert (sent["from"], sent["to"]) == ("2026-12-01T00:00:00Z", "2027-01-31T00:00:00Z")
     assert run("calendars", "delete", "freeze").exit_code == 0
 
 

@@ -336,3 +336,29 @@ def test_statistics_and_the_timeline_are_read(server: StubServer, client: Client
     assert timeline.lanes[0].runs[0].run_id == "r_1"
     assert timeline.lanes[0].fires == [datetime(2026, 3, 1, 2, tzinfo=UTC)]
     assert timeline.hidden_lanes == 4
+
+
+def test_registered_tasks_calendars_and_keys(server: StubServer, client: Client) -> None:
+    task = {"taskId": "mail", "task": {"kind": "shell", "command": "mail"}, "version": 2}
+    server.on("GET", "/v1/tasks/mail", task)
+    server.on("PUT", "/v1/tasks/mail", task)
+    server.on("DELETE", "/v1/tasks/mail", status=204)
+    server.on("GET", "/v1/api-keys", {"items": [{"keyId": "k_1", "role": "worker"}]})
+    server.on("DELETE", "/v1/api-keys/k_1", status=204)
+    closed = [{"from": "2026-03-01T02:00:00Z", "to": "2026-03-02T02:00:00Z", "entry": 0, "reason": "2026-03-01"}]
+    answer = {"from": "2026-03-01T00:00:00Z", "to": "2026-04-01T00:00:00Z", "closed": closed}
+    server.on("POST", "/v1/calendars:preview", answer)
+    assert client.task("mail").task == task["task"]
+    assert client.put_task("mail", {"kind": "shell", "command": "mail"}).version == 2
+    assert server.last.json == task["task"]
+    client.delete_task("mail")
+    assert (server.last.method, server.last.path) == ("DELETE", "/v1/tasks/mail")
+    assert [key.key_id for key in client.api_keys()] == ["k_1"]
+    client.revoke_key("k_1")
+    assert (server.last.method, server.last.path) == ("DELETE", "/v1/api-keys/k_1")
+    found = client.preview_calendar([{"dates": ["2026-03-01"]}], since="2026-03-01T00:00:00Z")
+    assert server.last.json == {
+        "calendar": {"timezone": "UTC", "entries": [{"dates": ["2026-03-01"]}]},
+        "from": "2026-03-01T00:00:00Z",
+    }
+    assert found.closed[0].since == datetime(2026, 3, 1, 2, tzinfo=UTC)

@@ -927,6 +927,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/calendars:preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Preview a calendar
+         * @description Returns the closed times of a calendar in a range of time, with the entry and the reason of each. Nothing is stored. A calendar that `PUT` would refuse is refused in the same way.
+         */
+        post: operations["postCalendarsPreview"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/forecast": {
         parameters: {
             query?: never;
@@ -3384,6 +3404,30 @@ export interface components {
             /** @default  */
             description?: string;
         };
+        /**
+         * CalendarPreviewBody
+         * @description A calendar to preview before it is saved.
+         */
+        CalendarPreviewBody: {
+            calendar: components["schemas"]["Calendar"];
+            /** @default null */
+            from?: string | null;
+            /** @default null */
+            to?: string | null;
+        };
+        /** CalendarPreviewAnswer */
+        CalendarPreviewAnswer: {
+            from: string;
+            to: string;
+            closed: components["schemas"]["ClosedTimeView"][];
+        };
+        /** ClosedTimeView */
+        ClosedTimeView: {
+            from: string;
+            to: string;
+            entry: number;
+            reason: string;
+        };
         /** ForecastAnswer */
         ForecastAnswer: {
             from: string;
@@ -4221,6 +4265,8 @@ export interface operations {
                 tag?: string;
                 userId?: string;
                 taskId?: string;
+                /** @description Name of a calendar that the jobs refer to. */
+                calendar?: string;
                 /** @description Part of the name, in upper or lower case, or a job id. */
                 q?: string;
                 /** @description Kind of the task, or `workflow`. */
@@ -6167,6 +6213,38 @@ export interface operations {
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
             409: components["responses"]["Problem409"];
+            422: components["responses"]["Problem422"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+        };
+    };
+    postCalendarsPreview: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CalendarPreviewBody"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CalendarPreviewAnswer"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
             422: components["responses"]["Problem422"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];

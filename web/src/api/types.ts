@@ -40,6 +40,15 @@ export type Me = {
   server: { version: string; store: 'sqlite' | 'postgresql'; now: string; publicUrl: string | null }
 }
 
+export type Calendar = Schemas['CalendarView']
+export type CalendarEntry = Schemas['Entry']
+export type ClosedTime = Schemas['ClosedTimeView']
+export type CalendarPreview = Schemas['CalendarPreviewAnswer']
+export type RegisteredTask = Schemas['RegisteredTaskView']
+export type ApiKey = Schemas['KeyView']
+export type NewApiKey = Schemas['NewKeyAnswer']
+export type WebSession = Schemas['WebSessionView']
+
 export type Stats = Schemas['StatsAnswer']
 export type StatsWindow = Stats['window']
 export type Attention = Schemas['AttentionView']

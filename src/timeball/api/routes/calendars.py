@@ -8,15 +8,20 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from timeball.api.bodies import CalendarPreviewBody
 from timeball.api.query import PageQuery
 from timeball.api.routing import Answer, Call, Permission, Route, answer_json
 from timeball.api.rows import rows
+from timeball.domain import instant
 from timeball.domain.errors import Invalid, NotFound
-from timeball.domain.instant import render
+from timeball.domain.instant import DAY, Micros, render
 from timeball.domain.schedule.calendar import Calendar, NamedCalendar
+from timeball.domain.schedule.closed_spans import MAX_RANGE, ClosedSpan, closed_spans
 from timeball.jobspec import json_input
+from timeball.operation.schedules.check_calendar import check_calendar
 from timeball.operation.schedules.delete_calendar import delete_calendar
 from timeball.operation.schedules.put_calendar import put_calendar
+from timeball.slices import in_slices
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@-]{0,199}", re.ASCII)
 _EXAMPLE: Final = {
@@ -28,6 +33,8 @@ _EXAMPLE: Final = {
     ],
 }
 _typed = msgspec.json.Decoder(Calendar)
+_previewed = msgspec.json.Decoder(CalendarPreviewBody)
+PREVIEW_RANGE: Final = 31 * DAY
 
 
 class CalendarView(Calendar, frozen=True, rename="camel", omit_defaults=False, kw_only=True):
@@ -39,6 +46,25 @@ class CalendarView(Calendar, frozen=True, rename="camel", omit_defaults=False, k
 class CalendarList(Struct, frozen=True, rename="camel"):
     items: list[CalendarView]
     next_cursor: str | None
+
+
+class ClosedTimeView(Struct, frozen=True, rename="camel", kw_only=True):
+    since: str = msgspec.field(name="from")
+    until: str = msgspec.field(name="to")
+    entry: int
+    """The position in `entries` of the entry that closes it, from 0 on. Of several entries it is the first one, where
+    entries with `cron` come after the others."""
+    reason: str
+    """The reason of the entry, and its time."""
+
+
+class CalendarPreviewAnswer(Struct, frozen=True, rename="camel", kw_only=True):
+    since: str = msgspec.field(name="from")
+    until: str = msgspec.field(name="to")
+    """The end of `closed`. It is before the requested end if there are more than 2,000 closed times: ask again from
+    there."""
+    closed: list[ClosedTimeView]
+    """Closed times, cut to the range. They do not overlap."""
 
 
 async def list_calendars(call: Call) -> Answer:
@@ -68,6 +94,32 @@ async def put(call: Call) -> Answer:
 async def delete(call: Call) -> Answer:
     await delete_calendar(call.context, call.tenant, _known_form(call))
     return Answer(status=204)
+
+
+async def preview(call: Call) -> Answer:
+    body: CalendarPreviewBody = await json_input.read(call.raw, _previewed, call.context.clock)
+    since, until = _range(body, call.context.store.now())
+    try:
+        await check_calendar(call.context, call.tenant, "", body.calendar)
+    except Invalid as error:
+        raise Invalid(error.detail, f"/calendar{error.problems[0].pointer}") from None
+    found = await in_slices(closed_spans(body.calendar, since, until), call.context.clock)
+    closed = [_closed_time(span) for span in found.spans]
+    return answer_json(CalendarPreviewAnswer(since=render(since), until=render(found.until), closed=closed))
+
+
+def _range(body: CalendarPreviewBody, now: Micros) -> tuple[Micros, Micros]:
+    since = now if body.since is None else instant.parse(body.since, "/from")
+    until = min(since + PREVIEW_RANGE, instant.MAX) if body.until is None else instant.parse(body.until, "/to")
+    if until <= since:
+        raise Invalid(f"{render(until)} is not after 'from', which is {render(since)}", "/to")
+    if until - since > MAX_RANGE:
+        raise Invalid(f"a preview covers at most {MAX_RANGE // DAY} days", "/to")
+    return since, until
+
+
+def _closed_time(span: ClosedSpan) -> ClosedTimeView:
+    return ClosedTimeView(since=render(span.since), until=render(span.until), entry=span.entry, reason=span.label)
 
 
 def _known_form(call: Call) -> str:
@@ -121,6 +173,21 @@ ROUTES: Final = (
         reads_raw=True,
         answer=CalendarView,
         example=_EXAMPLE,
+    ),
+    Route(
+        method="POST",
+        path="/v1/calendars:preview",
+        permission=Permission.READ,
+        summary="Preview a calendar",
+        description=(
+            "Returns the closed times of a calendar in a range of time, with the entry and the reason of each. Nothing"
+            " is stored. A calendar that `PUT` would refuse is refused in the same way."
+        ),
+        handle=preview,
+        body=CalendarPreviewBody,
+        reads_raw=True,
+        answer=CalendarPreviewAnswer,
+        example={"calendar": _EXAMPLE, "from": "2026-12-01T00:00:00Z", "to": "2027-01-10T00:00:00Z"},
     ),
     Route(
         method="DELETE",

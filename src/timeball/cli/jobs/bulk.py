@@ -35,6 +35,7 @@ def narrowing(command: F) -> F:
             click.option("--schedule-type", metavar="TYPE", help="Only jobs with this type of schedule, such as cron."),
             click.option("--task-id", metavar="ID", help="Only jobs with this registered task."),
             click.option("--user-id", metavar="USER", help="Only jobs of this user."),
+            click.option("--calendar", metavar="NAME", help="Only jobs that refer to this calendar."),
         )
     ):
         command = option(command)

@@ -9,11 +9,12 @@ import click
 from timeball.cli import listing
 from timeball.cli.lazy_group import LazyGroup
 from timeball.cli.options.job_options import read_json
+from timeball.cli.output import times
 from timeball.cli.output.output import Column
 from timeball.cli.session import CliSession, connected
 
 if TYPE_CHECKING:
-    from timeball.client.models.registry import Calendar
+    from timeball.client.models.registry import Calendar, ClosedTime
 
 _name = click.argument("name", metavar="NAME")
 
@@ -98,6 +99,36 @@ def show(session: CliSession, name: str) -> None:
         )
 
 
+@calendars.command("closed")
+@_name
+@click.option("--from", "since", metavar="WHEN", help="Start of the range: a time, or 24h from now (default: now).")
+@click.option("--to", "until", metavar="WHEN", help="End of the range, at most 400 days later (default: 31 days).")
+@connected
+def closed(session: CliSession, name: str, *, since: str | None, until: str | None) -> None:
+    """List the times at which a calendar is closed.
+
+    \b
+    Example:
+      timeball calendars closed freeze --from 2026-12-01T00:00:00Z --to 2027-01-31T00:00:00Z
+    """
+    from timeball.client.requests import registry as requests
+    from timeball.system import wall
+
+    found = session.ask(requests.calendar(name))
+    if found is None:
+        return
+    now = wall()
+    answer = session.ask(
+        requests.preview_calendar(
+            {"timezone": found.timezone, "entries": found.entries},
+            since=times.when(since, now) if since else None,
+            until=times.when(until, now) if until else None,
+        )
+    )
+    if answer is not None:
+        session.output.table(_CLOSED, answer.closed, nothing="The calendar is open in the whole range.")
+
+
 @calendars.command("delete")
 @_name
 @connected
@@ -141,4 +172,10 @@ _COLUMNS: list[Column[Calendar]] = [
     Column("entries", lambda calendar: len(calendar.entries)),
     Column("version", lambda calendar: calendar.version),
     Column("updated", lambda calendar: calendar.updated_at),
+]
+
+_CLOSED: list[Column[ClosedTime]] = [
+    Column("from", lambda found: found.since),
+    Column("to", lambda found: found.until),
+    Column("reason", lambda found: found.reason),
 ]

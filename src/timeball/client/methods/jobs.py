@@ -51,6 +51,7 @@ class JobMethods(Asking):
         q: str | None = None,
         kind: str | None = None,
         schedule_type: str | None = None,
+        calendar: str | None = None,
     ) -> Iterator[Job]:
         """Yield all matching jobs, newest first. `q` is a part of the name, or an id; `kind` that of the task. The
         client requests page after page during the iteration."""
@@ -64,6 +65,7 @@ class JobMethods(Asking):
                 q=q,
                 kind=kind,
                 schedule_type=schedule_type,
+                calendar=calendar,
                 cursor=cursor,
             )
         )
@@ -180,6 +182,7 @@ class AsyncJobMethods(AsyncAsking):
         q: str | None = None,
         kind: str | None = None,
         schedule_type: str | None = None,
+        calendar: str | None = None,
     ) -> AsyncIterator[Job]:
         """Yield all matching jobs, newest first. `q` is a part of the name, or an id; `kind` that of the task. The
         client requests page after page during the iteration."""
@@ -193,6 +196,7 @@ class AsyncJobMethods(AsyncAsking):
                 q=q,
                 kind=kind,
                 schedule_type=schedule_type,
+                calendar=calendar,
                 cursor=cursor,
             )
         )

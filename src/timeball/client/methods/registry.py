@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any
 
 from timeball.client.methods.asking import Asking, AsyncAsking
-from timeball.client.models.registry import Calendar, Credential, Key, Task
+from timeball.client.models.registry import Calendar, CalendarPreview, Credential, Key, Task
 from timeball.client.requests import registry as requests
+from timeball.client.requests.request import When
 
 
 class RegistryMethods(Asking):
@@ -20,6 +21,18 @@ class RegistryMethods(Asking):
     def tasks(self) -> Iterator[Task]:
         """Yield all registered tasks."""
         return self._pages(lambda cursor: requests.tasks(cursor=cursor))
+
+    def task(self, task_id: str) -> Task:
+        """Return a registered task."""
+        return self.ask(requests.task(task_id))
+
+    def put_task(self, task_id: str, task: Mapping[str, Any]) -> Task:
+        """Register or replace a task, in the JSON of a job's task. Jobs use the new version from their next run on."""
+        return self.ask(requests.put_task(task_id, task))
+
+    def delete_task(self, task_id: str) -> None:
+        """Delete a registered task. The server refuses this while a job that is not cancelled refers to it."""
+        self.ask(requests.delete_task(task_id))
 
     def calendars(self) -> Iterator[Calendar]:
         """Yield all calendars."""
@@ -37,6 +50,19 @@ class RegistryMethods(Asking):
         body = {"timezone": timezone, "description": description, "entries": list(entries)}
         return self.ask(requests.put_calendar(name, body))
 
+    def preview_calendar(
+        self,
+        entries: Sequence[Mapping[str, Any]],
+        *,
+        timezone: str = "UTC",
+        since: When | None = None,
+        until: When | None = None,
+    ) -> CalendarPreview:
+        """Return the closed times of a calendar that is not stored, or not yet. The default range is the next 31
+        days."""
+        body = {"timezone": timezone, "entries": list(entries)}
+        return self.ask(requests.preview_calendar(body, since=since, until=until))
+
     def delete_calendar(self, name: str) -> None:
         """Delete a calendar. The server refuses this while a job that may still fire refers to the calendar."""
         self.ask(requests.delete_calendar(name))
@@ -44,6 +70,14 @@ class RegistryMethods(Asking):
     def create_key(self, role: str = "worker", name: str = "") -> Key:
         """Create an API key. The secret is in `key` of this answer only: the server stores its digest."""
         return self.ask(requests.create_key(role, name))
+
+    def api_keys(self) -> list[Key]:
+        """Return all API keys of the tenant, without their secrets."""
+        return (self.ask(requests.keys())).items
+
+    def revoke_key(self, key_id: str) -> None:
+        """Revoke an API key. That takes effect at once on the server, and within 3 seconds on other servers."""
+        self.ask(requests.revoke_key(key_id))
 
 
 class AsyncRegistryMethods(AsyncAsking):
@@ -56,6 +90,18 @@ class AsyncRegistryMethods(AsyncAsking):
     def tasks(self) -> AsyncIterator[Task]:
         """Yield all registered tasks."""
         return self._pages(lambda cursor: requests.tasks(cursor=cursor))
+
+    async def task(self, task_id: str) -> Task:
+        """Return a registered task."""
+        return await self.ask(requests.task(task_id))
+
+    async def put_task(self, task_id: str, task: Mapping[str, Any]) -> Task:
+        """Register or replace a task, in the JSON of a job's task. Jobs use the new version from their next run on."""
+        return await self.ask(requests.put_task(task_id, task))
+
+    async def delete_task(self, task_id: str) -> None:
+        """Delete a registered task. The server refuses this while a job that is not cancelled refers to it."""
+        await self.ask(requests.delete_task(task_id))
 
     def calendars(self) -> AsyncIterator[Calendar]:
         """Yield all calendars."""
@@ -73,6 +119,19 @@ class AsyncRegistryMethods(AsyncAsking):
         body = {"timezone": timezone, "description": description, "entries": list(entries)}
         return await self.ask(requests.put_calendar(name, body))
 
+    async def preview_calendar(
+        self,
+        entries: Sequence[Mapping[str, Any]],
+        *,
+        timezone: str = "UTC",
+        since: When | None = None,
+        until: When | None = None,
+    ) -> CalendarPreview:
+        """Return the closed times of a calendar that is not stored, or not yet. The default range is the next 31
+        days."""
+        body = {"timezone": timezone, "entries": list(entries)}
+        return await self.ask(requests.preview_calendar(body, since=since, until=until))
+
     async def delete_calendar(self, name: str) -> None:
         """Delete a calendar. The server refuses this while a job that may still fire refers to the calendar."""
         await self.ask(requests.delete_calendar(name))
@@ -80,3 +139,11 @@ class AsyncRegistryMethods(AsyncAsking):
     async def create_key(self, role: str = "worker", name: str = "") -> Key:
         """Create an API key. The secret is in `key` of this answer only: the server stores its digest."""
         return await self.ask(requests.create_key(role, name))
+
+    async def api_keys(self) -> list[Key]:
+        """Return all API keys of the tenant, without their secrets."""
+        return (await self.ask(requests.keys())).items
+
+    async def revoke_key(self, key_id: str) -> None:
+        """Revoke an API key. That takes effect at once on the server, and within 3 seconds on other servers."""
+        await self.ask(requests.revoke_key(key_id))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from msgspec import field
+
 from timeball.client.models.model import Model
 
 
@@ -36,6 +38,25 @@ class Calendar(Model, frozen=True):
 class Calendars(Model, frozen=True):
     items: list[Calendar]
     next_cursor: str | None = None
+
+
+class ClosedTime(Model, frozen=True):
+    """A range of time in which a calendar is closed."""
+
+    since: datetime = field(name="from")
+    until: datetime = field(name="to")
+    entry: int = 0
+    """The position of the entry that closes it, from 0 on."""
+    reason: str = ""
+
+
+class CalendarPreview(Model, frozen=True):
+    """The closed times of a calendar in a range of time."""
+
+    since: datetime = field(name="from")
+    until: datetime = field(name="to")
+    """The end of the list. It is before the requested end if there are too many closed times for one answer."""
+    closed: list[ClosedTime] = []
 
 
 class Key(Model, frozen=True):

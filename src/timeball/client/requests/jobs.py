@@ -64,6 +64,7 @@ def jobs(
     q: str | None = None,
     kind: str | None = None,
     schedule_type: str | None = None,
+    calendar: str | None = None,
     limit: int | None = None,
     cursor: str | None = None,
 ) -> ApiRequest[Jobs]:
@@ -78,6 +79,7 @@ def jobs(
         q=q,
         kind=kind,
         scheduleType=schedule_type,
+        calendar=calendar,
         limit=limit,
         cursor=cursor,
     )

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from timeball.client.models.registry import Calendar, Calendars, Credential, Key, Keys, Task, Tasks
-from timeball.client.requests.request import ApiRequest, get, post
+from timeball.client.models.registry import Calendar, CalendarPreview, Calendars, Credential, Key, Keys, Task, Tasks
+from timeball.client.requests.request import ApiRequest, When, get, moment_text, post
 
 
 def tasks(*, limit: int | None = None, cursor: str | None = None) -> ApiRequest[Tasks]:
@@ -37,6 +37,15 @@ def calendar(name: str) -> ApiRequest[Calendar]:
 
 def put_calendar(name: str, body: Mapping[str, Any]) -> ApiRequest[Calendar]:
     return ApiRequest(method="PUT", path=_of_calendar(name), answer=Calendar, body=body, repeatable=True)
+
+
+def preview_calendar(
+    body: Mapping[str, Any], *, since: When | None = None, until: When | None = None
+) -> ApiRequest[CalendarPreview]:
+    """Repeatable although it is a POST, because it changes nothing."""
+    bounds = {"from": moment_text(since), "to": moment_text(until)}
+    given = {name: value for name, value in bounds.items() if value is not None}
+    return post("/v1/calendars:preview", CalendarPreview, {"calendar": body, **given}, repeatable=True)
 
 
 def delete_calendar(name: str) -> ApiRequest[bytes]:

@@ -91,6 +91,7 @@ class Timeline:
         "_entries",
         "_first_window",
         "_length",
+        "_numbers",
         "_owners_of_days",
         "_place",
         "_reach",
@@ -103,6 +104,8 @@ class Timeline:
         listed = [entry for entry in source.entries if entry.cron is None]
         repeated = [entry for entry in source.entries if entry.cron is not None]
         self._entries: tuple[Entry, ...] = (*listed, *repeated)
+        numbers = range(len(source.entries))
+        self._numbers = sorted(numbers, key=lambda number: source.entries[number].cron is not None)
         self._first_window = len(listed)
         self._windows = [windows(str(entry.cron), calendar.length_of(entry)) for entry in repeated]
         self._spans = [
@@ -123,6 +126,10 @@ class Timeline:
     def page(self, moment: Micros) -> ClosedPage:
         """Return the page that contains a moment."""
         return _page(self, moment // self._length)
+
+    def number(self, owner: int) -> int:
+        """Return the position, in the calendar as it was written, of an entry (by its index in the timeline)."""
+        return self._numbers[owner]
 
     def label(self, owner: int, moment: Micros) -> str:
         """Return the label of the entry (by its index) that closes a moment."""

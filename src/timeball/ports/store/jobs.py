@@ -157,6 +157,8 @@ class JobFilter(Struct, frozen=True, kw_only=True):
     tag: str | None = None
     user_id: str | None = None
     task_id: str | None = None
+    calendar: str | None = None
+    """The name of a calendar that the jobs refer to."""
     text: str | None = None
     """Part of the name, in upper or lower case, or the whole id."""
     kind: str | None = None

@@ -16,7 +16,7 @@ from timeball.api.routing import Permission
 from timeball.domain import errors
 from timeball.domain.errors import TimeballError
 
-ASKS_WITH_A_BODY = {"/v1/schedules:preview"}
+ASKS_WITH_A_BODY = {"/v1/calendars:preview", "/v1/schedules:preview"}
 SIGN_IN = "/v1/sign-in"
 OPEN = {"/livez", "/readyz", "/openapi.json", "/docs", SIGN_IN}
 

@@ -49,6 +49,15 @@ _COMPARED: Final = {
     "schedule_type": "COALESCE({text_of j.spec: schedule.type}, 'immediate') = :schedule_type",
 }
 """The conditions of fields without an index."""
+_RELATED: Final = {
+    "calendar": (
+        "EXISTS (SELECT 1 FROM job_calendars c"
+        " WHERE c.job_id = j.id AND c.tenant = j.tenant AND c.calendar = :calendar)"
+    ),
+    "tag": "EXISTS (SELECT 1 FROM job_tags t WHERE t.job_id = j.id AND t.tag = :tag)",
+}
+"""The conditions of fields in tables of their own. The first one that is given selects the jobs by the index of its
+table, unless a field of the jobs does; the others are looked up for each job."""
 
 
 class JobLists(StorePart):
@@ -106,7 +115,7 @@ def _search(where: JobFilter, cursor: str | None) -> JobSearch:
     wanted = where.status or frozenset(_STATUSES)
     before = min(cursor or NEWEST, where.made_before or NEWEST)
     parameters: dict[str, Any] = {"tenant": where.tenant, "before": before}
-    for field in ("name", "tag", "user_id", "task_id"):
+    for field in ("name", "tag", "user_id", "task_id", "calendar"):
         if (value := getattr(where, field)) is not None:
             parameters[field] = plain(value)
     if where.workflows:
@@ -178,16 +187,15 @@ def _listings(wanted: frozenset[str], given: frozenset[str]) -> tuple[Query, ...
     narrow += [f"j.{field} = :{field} AND j.{field} <> ''" for field in ("name", "user_id") if field in given]
     if "task_id" in given:
         narrow.append("j.task_id = :task_id")
-    tagged = "EXISTS (SELECT 1 FROM job_tags t WHERE t.job_id = j.id AND t.tag = :tag)"
     name = "list_jobs"
-    if "tag" in given:
-        if given & {"name", "user_id", "task_id"}:
-            narrow.append(tagged)
-        else:
-            name = "list_jobs_by_tag"
+    related = [field for field in _RELATED if field in given]
+    if related and not given & {"name", "user_id", "task_id"}:
+        name = f"list_jobs_by_{related[0]}"
+    lookups = [_RELATED[field] for field in related]
+    others = lookups if name == "list_jobs" else lookups[1:]
 
     def listing(*conditions: str) -> Query:
-        return query(name, where=" AND ".join([*narrow, *conditions]))
+        return query(name, where=" AND ".join([*narrow, *others, *conditions]))
 
     if wanted == frozenset(_STATUSES):
         return (listing(),)
@@ -200,7 +208,7 @@ def _listings(wanted: frozenset[str], given: frozenset[str]) -> tuple[Query, ...
         queries.append(listing(_ACTIVE))
     elif "scheduled" in wanted:
         queries.append(listing(f"{_ACTIVE} AND j.next_fire_at IS NOT NULL"))
-        alive = [*narrow, *([tagged] if "tag" in given else []), f"{_ACTIVE} AND j.next_fire_at IS NULL"]
+        alive = [*narrow, *lookups, f"{_ACTIVE} AND j.next_fire_at IS NULL"]
         queries.append(query("list_jobs_with_runs", where=" AND ".join(alive)))
         queries.append(query("list_idle_followers", where=" AND ".join([*alive, _NO_RUNS])))
     elif "completed" in wanted:
