@@ -88,6 +88,23 @@ const calendars = createRoute({
   validateSearch: openSearch,
   component: lazyRouteComponent(() => import('./pages/calendars/page'), 'Page'),
 })
+const calendar = createRoute({
+  ...parent,
+  path: '/calendars/$name',
+  validateSearch: openSearch,
+  component: lazyRouteComponent(() => import('./pages/calendar/page'), 'Page'),
+})
+const calendarEdit = createRoute({
+  ...parent,
+  path: '/calendars/$name/edit',
+  component: lazyRouteComponent(() => import('./pages/calendar-editor/page'), 'Page'),
+})
+// Not below `/calendars`: a calendar may have any name.
+const calendarNew = createRoute({
+  ...parent,
+  path: '/new/calendar',
+  component: lazyRouteComponent(() => import('./pages/calendar-editor/page'), 'Page'),
+})
 const backfills = createRoute({
   ...parent,
   path: '/backfills',
@@ -112,6 +129,22 @@ const tasks = createRoute({
   validateSearch: openSearch,
   component: lazyRouteComponent(() => import('./pages/tasks/page'), 'Page'),
 })
+const task = createRoute({
+  ...parent,
+  path: '/tasks/$taskId',
+  validateSearch: openSearch,
+  component: lazyRouteComponent(() => import('./pages/task/page'), 'Page'),
+})
+const taskEdit = createRoute({
+  ...parent,
+  path: '/tasks/$taskId/edit',
+  component: lazyRouteComponent(() => import('./pages/task-editor/page'), 'Page'),
+})
+const taskNew = createRoute({
+  ...parent,
+  path: '/new/task',
+  component: lazyRouteComponent(() => import('./pages/task-editor/page'), 'Page'),
+})
 const keys = createRoute({
   ...parent,
   path: '/keys',
@@ -134,10 +167,16 @@ const tree = root.addChildren([
     workflowRun,
     deadLetters,
     calendars,
+    calendar,
+    calendarEdit,
+    calendarNew,
     backfills,
     forecast,
     workers,
     tasks,
+    task,
+    taskEdit,
+    taskNew,
     keys,
   ]),
 ])

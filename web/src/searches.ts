@@ -9,11 +9,26 @@ export function openSearch(raw: Record<string, unknown>): OpenSearch {
   return raw as OpenSearch
 }
 
-export type JobEditorSearch = { from?: string | undefined; clone?: string | undefined; template?: string | undefined }
+export type JobEditorSearch = {
+  from?: string | undefined
+  clone?: string | undefined
+  template?: string | undefined
+  task?: string | undefined
+  calendar?: string | undefined
+}
 
-/** `from` (or `clone`): the id of a job whose definition the form begins with. */
+/**
+ * `from` (or `clone`): the id of a job whose definition the form begins with. `task` and `calendar`: names of a
+ * registered task and of a calendar that a new job refers to.
+ */
 export function jobEditorSearch(raw: Record<string, unknown>): JobEditorSearch {
-  return compact({ from: text(raw, 'from'), clone: text(raw, 'clone'), template: text(raw, 'template') })
+  return compact({
+    from: text(raw, 'from'),
+    clone: text(raw, 'clone'),
+    template: text(raw, 'template'),
+    task: text(raw, 'task'),
+    calendar: text(raw, 'calendar'),
+  })
 }
 
 export type SignInSearch = { next?: string | undefined }

@@ -61,7 +61,7 @@ function JsonLine({ line }: { line: string }) {
   return (
     <div className="bidi-plain whitespace-pre-wrap [overflow-wrap:anywhere]">
       {indent}
-      {colon === undefined ? <span className="text-ok">{name}</span> : <span className="text-ink">{name}</span>}
+      {colon === undefined ? <span className="text-ok-ink">{name}</span> : <span className="text-ink">{name}</span>}
       {colon}
       <Value text={rest ?? ''} />
     </div>
@@ -69,7 +69,7 @@ function JsonLine({ line }: { line: string }) {
 }
 
 function Value({ text }: { text: string }) {
-  if (text.startsWith('"')) return <span className="text-ok">{text}</span>
+  if (text.startsWith('"')) return <span className="text-ok-ink">{text}</span>
   if (/^-?\d/.test(text)) return <span className="text-accent">{text}</span>
   if (/^(true|false|null)/.test(text)) return <span className="text-missed">{text}</span>
   return <span className="text-ink-2">{text}</span>

@@ -9,7 +9,16 @@ import { textOf } from './model/document'
 import { lineOf, pointerLines } from './model/pointers'
 
 /** The document as JSON, with the lines marked in which the API found something wrong. */
-export function JsonPane({ editor, commands }: { editor: Editor; commands: () => Commands }) {
+export function JsonPane({
+  editor,
+  commands,
+  noun = 'job',
+}: {
+  editor: Editor
+  commands: () => Commands
+  /** What the document is. */
+  noun?: string
+}) {
   const gutter = useRef<HTMLDivElement>(null)
   const lines = editor.text.split('\n').length
   const marks = useMemo(() => {
@@ -57,7 +66,7 @@ export function JsonPane({ editor, commands }: { editor: Editor; commands: () =>
           ))}
         </div>
         <textarea
-          aria-label="The job as JSON"
+          aria-label={`The ${noun} as JSON`}
           aria-invalid={editor.broken !== null || marks.size > 0}
           spellCheck={false}
           wrap="off"
@@ -81,7 +90,7 @@ export function JsonPane({ editor, commands }: { editor: Editor; commands: () =>
           ? `${editor.broken.line === null ? '' : `Line ${editor.broken.line}: `}${editor.broken.error}`
           : marks.size > 0
             ? [...marks].map(([line, text]) => `Line ${line}: ${text}`).join(' ')
-            : 'The form and this text are the same job: change either one.'}
+            : `The form and this text are the same ${noun}: change either one.`}
       </div>
     </Section>
   )

@@ -6,22 +6,27 @@ import type { Job } from '@/api/types'
 import { Loaded, Skeleton } from '@/components/notices'
 import { PageHead } from '@/layout/page'
 import { zoneName } from '@/lib/time'
+import type { JobEditorSearch } from '@/searches'
 import { EditorPage } from './editor-page'
 import { cloneOf, documentOf, type JobDocument, NEW_JOB, NEW_WORKFLOW } from './model/document'
 
 /** A new job, a change of one, or a new one that begins as a copy of another (`?from=j_…`). */
 export function Page() {
   const { jobId } = useParams({ strict: false })
-  const search: { from?: string; clone?: string; template?: string } = useSearch({ strict: false })
+  const search: JobEditorSearch = useSearch({ strict: false })
   const source = search.from ?? search.clone
   if (jobId !== undefined) return <Existing key={jobId} jobId={jobId} mode="edit" />
   if (source !== undefined) return <Existing key={source} jobId={source} mode="clone" />
-  return <EditorPage key={search.template ?? 'new'} initial={newJob(search.template)} />
+  return <EditorPage key={JSON.stringify(search)} initial={newJob(search)} />
 }
 
-function newJob(template: string | undefined): JobDocument {
-  const task = template === 'workflow' ? { task: NEW_WORKFLOW } : {}
-  return { ...NEW_JOB, ...task, schedule: { type: 'cron', expression: '0 9 * * 1-5', timezone: zoneName('local') } }
+function newJob({ template, task, calendar }: JobEditorSearch): JobDocument {
+  return {
+    name: '',
+    ...(task !== undefined ? { taskId: task } : { task: template === 'workflow' ? NEW_WORKFLOW : NEW_JOB.task }),
+    schedule: { type: 'cron', expression: '0 9 * * 1-5', timezone: zoneName('local') },
+    ...(calendar === undefined ? {} : { calendars: [calendar] }),
+  }
 }
 
 function Existing({ jobId, mode }: { jobId: string; mode: 'edit' | 'clone' }) {

@@ -20,7 +20,7 @@ const TYPES = [
 ] as const
 type Type = (typeof TYPES)[number]['value']
 
-const ZONES: readonly string[] = ['UTC', ...Intl.supportedValuesOf('timeZone').filter(zone => zone !== 'UTC')]
+export const ZONES: readonly string[] = ['UTC', ...Intl.supportedValuesOf('timeZone').filter(zone => zone !== 'UTC')]
 
 function emptySchedule(type: Type, timezone: string): JobDocument {
   switch (type) {

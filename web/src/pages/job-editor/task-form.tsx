@@ -16,7 +16,7 @@ const KINDS = [
 ] as const
 type Kind = (typeof KINDS)[number]['value']
 
-const EMPTY: Record<Exclude<Kind, 'registered'>, JobDocument> = {
+export const EMPTY_TASKS: Record<Exclude<Kind, 'registered'>, JobDocument> = {
   http: { kind: 'http', url: '' },
   shell: { kind: 'shell', command: '' },
   script: { kind: 'script', script: '' },
@@ -42,7 +42,7 @@ export function TaskForm({ editor, fixedKind }: { editor: Editor; fixedKind: boo
       editor.set('/taskId', '')
     } else {
       editor.set('/taskId', undefined)
-      editor.set('/task', EMPTY[next])
+      editor.set('/task', EMPTY_TASKS[next])
     }
   }
   // A job stays a job, and a workflow a workflow: the API has no way from one to the other.
@@ -52,34 +52,7 @@ export function TaskForm({ editor, fixedKind }: { editor: Editor; fixedKind: boo
       <div className="overflow-x-auto">
         <Segments label="Kind of task" value={kind} onChange={choose} options={offered} />
       </div>
-      {kind === 'http' && <HttpForm editor={editor} />}
-      {kind === 'shell' && <ShellForm editor={editor} />}
-      {kind === 'script' && (
-        <>
-          <TextValue
-            editor={editor}
-            at="/task/script"
-            label="File"
-            hint="A file of the worker's scripts folder. Its suffix chooses the interpreter."
-            placeholder="train.py"
-            mono
-            keepEmpty
-          />
-          <WordsValue editor={editor} at="/task/args" label="Arguments" hint="With commas between them." />
-          <PairsValue editor={editor} at="/task/env" label="Environment" names={{ key: 'NAME', value: 'value' }} />
-        </>
-      )}
-      {kind === 'python' && (
-        <TextValue
-          editor={editor}
-          at="/task/function"
-          label="Function"
-          hint="A function that a worker registered with @timeball.task. Parameters are its keyword arguments."
-          placeholder="reports.nightly"
-          mono
-          keepEmpty
-        />
-      )}
+      <KindForm editor={editor} kind={kind} />
       {kind === 'registered' && <RegisteredForm editor={editor} />}
       {kind === 'workflow' && <WorkflowForm editor={editor} />}
       {kind !== 'workflow' && (
@@ -92,6 +65,50 @@ export function TaskForm({ editor, fixedKind }: { editor: Editor; fixedKind: boo
         />
       )}
     </div>
+  )
+}
+
+/** The fields of a task of one kind, at `/task` of the document. */
+export function KindForm({ editor, kind }: { editor: Editor; kind: string }) {
+  switch (kind) {
+    case 'http':
+      return <HttpForm editor={editor} />
+    case 'shell':
+      return <ShellForm editor={editor} />
+    case 'script':
+      return <ScriptForm editor={editor} />
+    case 'python':
+      return (
+        <TextValue
+          editor={editor}
+          at="/task/function"
+          label="Function"
+          hint="A function that a worker registered with @timeball.task. Parameters are its keyword arguments."
+          placeholder="reports.nightly"
+          mono
+          keepEmpty
+        />
+      )
+    default:
+      return null
+  }
+}
+
+function ScriptForm({ editor }: { editor: Editor }) {
+  return (
+    <>
+      <TextValue
+        editor={editor}
+        at="/task/script"
+        label="File"
+        hint="A file of the worker's scripts folder. Its suffix chooses the interpreter."
+        placeholder="train.py"
+        mono
+        keepEmpty
+      />
+      <WordsValue editor={editor} at="/task/args" label="Arguments" hint="With commas between them." />
+      <PairsValue editor={editor} at="/task/env" label="Environment" names={{ key: 'NAME', value: 'value' }} />
+    </>
   )
 }
 

@@ -119,6 +119,12 @@ export function withValue(document: JobDocument, pointer: string, value: unknown
 function setIn(target: unknown, path: readonly string[], value: unknown): unknown {
   const [step, ...rest] = path
   if (step === undefined) return value
+  if (Array.isArray(target)) {
+    const items: readonly unknown[] = target
+    const index = Number(step)
+    if (rest.length === 0 && value === undefined) return items.toSpliced(index, 1)
+    return items.with(index, setIn(items[index], rest, value) ?? {})
+  }
   const before = isRecord(target) ? target : {}
   const next = setIn(Object.hasOwn(before, step) ? before[step] : undefined, rest, value)
   const { [step]: _, ...others } = before
@@ -144,7 +150,7 @@ export type Parsed = { document: JobDocument } | { error: string; line: number |
 export function parseText(text: string): Parsed {
   try {
     const value: unknown = JSON.parse(text)
-    if (!isRecord(value)) return { error: 'A job is a JSON object: { … }.', line: 1 }
+    if (!isRecord(value)) return { error: 'It has to be a JSON object: { … }.', line: 1 }
     return { document: value }
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error)
