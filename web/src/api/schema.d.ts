@@ -2377,6 +2377,8 @@ export interface components {
             userId?: string;
             /** @default  */
             taskId?: string;
+            /** @default  */
+            calendar?: string;
             /**
              * @description Part of the name, in upper or lower case, or a job id.
              * @default

@@ -61,8 +61,7 @@ function MonthDay({ day, zone, now }: { day: Day; zone: Zone; now: number }) {
       <span aria-hidden="true" className="hidden min-w-0 sm:grid">
         {day.pieces.slice(0, MAX_LINES).map(piece => (
           <span key={piece.closed.from} className="truncate text-2xs text-ink-2">
-            {shortPieceText(piece, day.period, zone)}
-            {shortReason(piece.closed.reason)}
+            {shortPieceText(piece, day.period, zone)} {shortReason(piece.closed.reason)}
           </span>
         ))}
         {day.pieces.length > MAX_LINES && (
