@@ -13,7 +13,7 @@ WHERE t.tag = :tag AND t.job_id < :before AND j.id = t.job_id AND {where} ORDER 
 -- The ids of a page of jobs that refer to a calendar, newest first, with the sizes of their specs.
 SELECT j.id, {size j.spec} FROM job_calendars c CROSS JOIN jobs j
 WHERE c.tenant = :tenant AND c.calendar = :calendar AND c.job_id < :before AND j.id = c.job_id AND {where}
-ORDER BY c.job_id DESC LIMIT :most;
+ORDER BY c.job_id DESC LIMIT :limit;
 
 -- name: list_jobs_with_runs
 -- The ids of a page of jobs that have no next fire but still have a live run, newest first.
