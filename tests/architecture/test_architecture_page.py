@@ -22,6 +22,8 @@ _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 _TREE = re.compile(r"```\n(src/timeball/\n.*?)```", re.DOTALL)
 _MEDIA_TYPES = ("application/", "text/")
+_GENERATED = (".parts", "build/")
+"""Folders that make creates: a fresh clone has none of them."""
 _FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 
 
@@ -32,7 +34,7 @@ def test_the_page_has_at_most_900_words() -> None:
 @pytest.mark.parametrize("note", NOTES, ids=lambda note: note.relative_to(ROOT).as_posix())
 def test_every_path_that_a_note_names_exists(note: Path) -> None:
     named = [text for text in _CODE.findall(_FENCED.sub("", note.read_text("utf-8"))) if _PATH.fullmatch(text)]
-    paths = [path for path in named if not path.startswith(_MEDIA_TYPES) and path != "timeball.toml"]
+    paths = [path for path in named if not path.startswith((*_MEDIA_TYPES, *_GENERATED)) and path != "timeball.toml"]
     assert [path for path in paths if not (ROOT / path).exists() and not (SRC / path).exists()] == []
 
 

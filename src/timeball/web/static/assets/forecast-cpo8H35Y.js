@@ -1,1 +1,0 @@
-import{en as e}from"./app-Bl_t93V3.js";import{t}from"./placeholder-CgGDYYrH.js";var n=e();function r(){return(0,n.jsx)(t,{title:`Forecast`,icon:`forecast`})}export{r as Page};

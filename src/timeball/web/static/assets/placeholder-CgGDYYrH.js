@@ -1,1 +1,0 @@
-import{R as e,_ as t,en as n}from"./app-Bl_t93V3.js";var r=n();function i({title:n,icon:i}){return(0,r.jsxs)(r.Fragment,{children:[(0,r.jsx)(t,{title:n,name:n}),(0,r.jsx)(e,{icon:i,title:`This page is not here yet`,children:`The command line shows the same.`})]})}export{i as t};
