@@ -29,8 +29,7 @@ def monotonic() -> Micros:
 class SystemClock:
     """Implements `ports.clock.Clock` on the running event loop."""
 
-    def monotonic(self) -> Micros:
-        return monotonic()
+    monotonic = staticmethod(monotonic)
 
     async def sleep(self, length: Micros) -> None:
         import asyncio  # imported here, so that commands that only read the time start 25 ms earlier

@@ -44,9 +44,12 @@ def read_job(raw: bytes) -> JobBody:
     """Return the new job that a body describes."""
     json_input.check(raw)
     try:
-        return _checked(with_key(_keyed(raw)) if has_keys(raw) else JobBody(_typed(raw)))
+        body = with_key(_keyed(raw)) if has_keys(raw) else JobBody(_typed(raw))
     except (msgspec.DecodeError, RecursionError):
         return at_once(reading_document(json_input.parse(raw)))
+    if type(body.spec.task) is Workflow:
+        at_once(checking_graph(body.spec, {}))
+    return body
 
 
 async def read_job_in_slices(raw: bytes, clock: Clock) -> JobBody:
@@ -72,12 +75,6 @@ def _reading_job(raw: bytes) -> Steps[JobBody]:
         return (yield from reading_document(document))
     yield
     yield from checking_graph(body.spec, {})
-    return body
-
-
-def _checked(body: JobBody) -> JobBody:
-    if type(body.spec.task) is Workflow:
-        at_once(checking_graph(body.spec, {}))
     return body
 
 
@@ -165,7 +162,7 @@ def check_nesting(spec: JobSpec) -> None:
     """
     if spec.parameters:
         json_input.check_depth(spec.parameters)
-    if isinstance(spec.task, Http) and spec.task.body is not msgspec.UNSET:
+    if type(spec.task) is Http and spec.task.body is not msgspec.UNSET:
         json_input.check(_encode(spec.task))
 
 

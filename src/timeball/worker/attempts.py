@@ -279,7 +279,11 @@ class Attempts:
         ended by then, and cost nothing.
         """
         now = self._clock.monotonic()
-        starting = [attempt for attempt in self._held.values() if attempt.runs and not attempt.reported_start]
+        starting = [
+            attempt
+            for attempt in self._held.values()
+            if attempt.outcome is None and attempt.started_at is not None and not attempt.reported_start
+        ]
         for attempt in starting:
             if attempt.started_at is not None and attempt.started_at + STARTED_AFTER <= now:
                 attempt.reported_start = True
@@ -346,10 +350,11 @@ class Attempts:
         if attempt.alarm is not None:
             self._alarms.cancel(attempt.alarm)
             attempt.alarm = None
-        attempt.outcome = _sendable(outcome) if isinstance(outcome, Failed) else outcome
+        attempt.outcome = _sendable(outcome) if type(outcome) is Failed else outcome
         if attempt.stop is not Stop.LOST:
             self._outbox.ended(attempt)
-        self._take_back(attempt)
+        if attempt.suspension is not None:
+            self._take_back(attempt)
         self._occupied -= attempt.work.slots
         if self._suspended:
             self._let_go_on()

@@ -113,7 +113,7 @@ class Runner:
                     outcome = Failed(Failure(kind="worker", message=_described(error)))
                 attempt.lane = None
                 self._finish(attempt, outcome)
-                if attempt.cancelled or copy_context() != untouched:
+                if attempt.stop is not None or copy_context() != untouched:
                     # A lane that was cancelled, or whose context variables a job changed, is not used again.
                     if ready and not self._called:
                         self._call()

@@ -148,16 +148,14 @@ class ServerSession:
         self._lapse: Timer | None = None
         self._awake_at = registered_at
         """When the event loop last ran the beat task. A loop that is not blocked runs it once per beat."""
+        self.lost = False
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.deadline: Micros = 0
         """When the session counts as lost, with all attempts that it holds, unless a beat is answered before."""
         self._renew(registered_at)
 
-    @property
-    def lost(self) -> bool:
-        return self._over.done()
-
     def lose(self) -> None:
+        self.lost = True
         if not self._over.done():
             self._over.set_result(None)
 

@@ -20,7 +20,7 @@ CREDIT: Final = MINUTE
 
 def level(value: str | int) -> int:
     """Return the level of a name or a number. Raise `Invalid` if it is not a priority."""
-    if isinstance(value, str) and (found := NAMES.get(value.lower())) is not None:
+    if isinstance(value, str) and (found := NAMES.get(value) or NAMES.get(value.lower())) is not None:
         return found
     if isinstance(value, int) and not isinstance(value, bool) and value in LEVELS:
         return value

@@ -303,7 +303,7 @@ class Job(Struct, frozen=True, gc=False, kw_only=True):
     def serial(self) -> bool:
         """True if the overlap policy has to compare the runs of the job with each other. A one-shot has no other run to
         overlap with."""
-        return self.spec.overlap is not Overlap.ALLOW and not self.spec.one_shot
+        return self.spec.overlap is not Overlap.ALLOW and not schedule.is_one_shot(self.spec.schedule)
 
     @property
     def exhausted(self) -> bool:

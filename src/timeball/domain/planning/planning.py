@@ -114,14 +114,14 @@ class _Gap(Struct):
 def begin(job_id: str, tenant: str, spec: JobSpec, now: Micros) -> tuple[Job, PlannedFire | None]:
     """Return a new job, and its first fire if the fire is near enough to become a run now. For a one-shot this
     completes the planning: most jobs are one-shots, and most of those are immediate."""
-    immediate = isinstance(spec.schedule, Immediate)
+    immediate = type(spec.schedule) is Immediate
     job = Job(
         id=job_id,
         tenant=tenant,
         spec=spec,
         version=1,
         state=JobState.ACTIVE,
-        anchor=now if (starts := spec.starts) is None else starts,
+        anchor=now if immediate or (starts := spec.starts) is None else starts,
         next_fire_at=None,
         plan_at=None,
         created_at=now,

@@ -76,7 +76,9 @@ def new_run(
     given. `eligible_at` defaults to the time at which it is due."""
     spec = job.spec if edited is None else edited
     if due_at is None:
-        due_at = fire_time + jitter_of(job, fire_time) if origin in DUE else fire_time
+        due_at = fire_time
+        if job.spec.jitter is not None and origin in DUE:
+            due_at += jitter_of(job, fire_time)
     profile = spec.profile
     run = NewRun(  # at most 15 keywords: with a 16th, Python builds a dictionary of them, which takes twice the time
         id=run_id,
@@ -86,7 +88,7 @@ def new_run(
         fire_time=fire_time,
         origin=origin,
         priority=spec.level,
-        eligible_at=due_at if eligible_at is None else max(eligible_at, due_at),
+        eligible_at=due_at if eligible_at is None or eligible_at < due_at else eligible_at,
         serial=job.serial or profile is WORKFLOW_PROFILE or origin is Origin.TASK,
         created_at=now,
         due_at=None if due_at == fire_time else due_at,

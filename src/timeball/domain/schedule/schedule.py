@@ -141,7 +141,7 @@ SLOT: Final = "@"
 of the tenant, followed by a slash."""
 
 Schedule = Immediate | Date | CronSchedule | Interval | Window | Follow
-_ONE_SHOTS: Final = (Immediate, Date)
+_ONE_SHOTS: Final = frozenset({Immediate, Date})
 
 
 _AFTER: Final[dict[On, str]] = {
@@ -172,7 +172,7 @@ def _readable(read: Callable[[], object]) -> None:
 
 
 def is_one_shot(schedule: Schedule) -> bool:
-    return isinstance(schedule, _ONE_SHOTS)
+    return type(schedule) in _ONE_SHOTS
 
 
 def same_instants(one: Schedule, other: Schedule, one_spread: str, other_spread: str) -> bool:

@@ -90,7 +90,7 @@ class Submit:
     async def __call__(self, jobs: Sequence[NewJob]) -> list[Created | TimeballError]:
         if Follow in _schedule_types(jobs):
             jobs = await self._named_by_ids(jobs)
-        if self._context.large_value_store.takes and any(job.size > LARGE for job in jobs):
+        if jobs and self._context.large_value_store.takes and max(map(_SIZE, jobs)) > LARGE:
             return await self._submit_large(jobs)
         return await self._submit(jobs)
 
@@ -136,20 +136,25 @@ class Submit:
         self, jobs: Sequence[NewJob], job_ids: Sequence[str] | None = None
     ) -> list[Created | TimeballError]:
         now, rng, count = self._context.store.now(), self._context.rng, len(jobs)
-        around = await self._look_around(jobs) if any(job.spec.refers for job in jobs) else _NOTHING
+        around = await self._look_around(jobs) if [job for job in jobs if job.spec.refers] else _NOTHING
         job_ids = ids.many("j", now, rng, count) if job_ids is None else job_ids
         run_ids = ids.many("r", now, rng, count)
         refused, warnings = around.refused, around.warnings
-        bound = {job_ids[at]: closures for at, closures in around.closures.items()}
+        bound = {job_ids[at]: closures for at, closures in around.closures.items()} if around.closures else {}
 
         def prepare(places: Sequence[int]) -> list[Submission | Created | TimeballError]:
+            if around is _NOTHING:
+                return [self._prepare(jobs[at], job_ids[at], run_ids[at], (), now, bound) for at in places]
             return [
                 refused.get(at) or self._prepare(jobs[at], job_ids[at], run_ids[at], warnings.get(at, ()), now, bound)
                 for at in places
             ]
 
-        together = _prepared_together(jobs, around)
-        prepared = await map_in_slices(prepare, range(count), self._context.clock, together=together)
+        if count == 1:  # most requests: one job needs no slices
+            prepared = prepare(range(1))
+        else:
+            together = _prepared_together(jobs, around)
+            prepared = await map_in_slices(prepare, range(count), self._context.clock, together=together)
         submissions = [item for item in prepared if isinstance(item, Submission)]
         if len(submissions) < count:
             await self._repeat_answers(jobs, prepared)
@@ -163,6 +168,8 @@ class Submit:
                 for at in places
             ]
 
+        if count == 1:
+            return answer(range(1))
         return await map_in_slices(answer, range(count), self._context.clock, together=1 if bound else FEW)
 
     async def _look_around(self, jobs: Sequence[NewJob]) -> _Around:
@@ -279,11 +286,11 @@ class Submit:
                 context.idle_workers.mark_uncertain(wants)
                 results, claims = await context.store.submit_and_claim(submissions, ())
             await context.idle_workers.deliver(claims)
-        if len(claims) < sum(len(submission.runs) for submission in submissions):
+        if len(claims) < sum([len(submission.runs) for submission in submissions]):
             context.wakeups.wake(Topic.READY)
-            if any(submission.job.spec.is_workflow for submission in submissions):
+            if [submission for submission in submissions if submission.job.spec.is_workflow]:
                 context.wakeups.wake(Topic.WORKFLOW)
-        if any(submission.job.plan_at is not None for submission in submissions):
+        if [submission for submission in submissions if submission.job.plan_at is not None]:
             context.wakeups.wake(Topic.PLAN)
         return results
 

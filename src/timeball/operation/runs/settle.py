@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, final
 
 import structlog
 from msgspec import UNSET, Struct
@@ -21,6 +21,7 @@ MAX_REASON_LENGTH: Final = 500
 _log = structlog.get_logger()
 
 
+@final
 class Unwritten(Struct, frozen=True):
     """Returned when the store can write neither the outcome of an attempt nor a replacement for it."""
 
@@ -43,22 +44,38 @@ class Settle:
 
     async def __call__(self, settlements: Sequence[Settlement]) -> Sequence[Settled | None]:
         answers = await self._commit(settlements)
-        settled = [each for each in answers if not isinstance(each, Unwritten)]
+        settled = [each for each in answers if type(each) is not Unwritten]
         self._wakeups.wake(Topic.ENDED)
         self._run_events.changed(each.run_id for each in settlements)
-        # The run itself, or one that waited for its end, may be claimable now. This holds also for a stale settlement:
-        # the answer to an earlier call may have been lost.
-        if any(each is None or each.frees or each.status is None for each in settled):
-            self._wakeups.wake(Topic.READY)
-        if any(each is not None and each.backfills for each in settled):
-            self._wakeups.wake(Topic.BACKFILL)
-        if any(each is None or each.is_workflow_task for each in settled):
-            self._wakeups.wake(Topic.WORKFLOW)
-        if any(each is None or each.upstream_events for each in settled):
-            self._wakeups.wake(Topic.FOLLOW)
+        self._wake_others(settled)
         if len(settled) < len(answers):
             raise next(each.error for each in answers if isinstance(each, Unwritten))
         return settled
+
+    def _wake_others(self, settled: Sequence[Settled | None]) -> None:
+        """Wake the loops for which these ends may be work. The end of a plain run is none, and costs nothing here."""
+        notable = [
+            each
+            for each in settled
+            if each is None
+            or each.status is None
+            or each.frees
+            or each.backfills
+            or each.is_workflow_task
+            or each.upstream_events
+        ]
+        if not notable:
+            return
+        # The run itself, or one that waited for its end, may be claimable now. This holds also for a stale settlement:
+        # the answer to an earlier call may have been lost.
+        if any(each is None or each.frees or each.status is None for each in notable):
+            self._wakeups.wake(Topic.READY)
+        if any(each is not None and each.backfills for each in notable):
+            self._wakeups.wake(Topic.BACKFILL)
+        if any(each is None or each.is_workflow_task for each in notable):
+            self._wakeups.wake(Topic.WORKFLOW)
+        if any(each is None or each.upstream_events for each in notable):
+            self._wakeups.wake(Topic.FOLLOW)
 
     async def _write(self, settlements: Sequence[Settlement]) -> Sequence[Settled | Unwritten | None]:
         try:

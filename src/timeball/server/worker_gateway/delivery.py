@@ -82,7 +82,10 @@ class Delivery:
         now, steady_now = self._store.now(), self._clock.monotonic()
         by_poll: dict[tuple[str, int], list[Claim]] = {}
         for claim in claims:
-            by_poll.setdefault((claim.session, claim.poll), []).append(claim)
+            if (poll_of := (claim.session, claim.poll)) in by_poll:
+                by_poll[poll_of].append(claim)
+            else:
+                by_poll[poll_of] = [claim]
         orphans: list[Claim] = []
         for (session_id, poll), assigned in by_poll.items():
             session = self._sessions.get(session_id)

@@ -291,6 +291,6 @@ class WorkerGateway:
         for each in ended:
             started_at = None if each.age is None else now - each.age
             finished_at = now if started_at is None else started_at + each.took
-            spread = self._rng.random() if isinstance(each.outcome, Failed) else 0.0
+            spread = self._rng.random() if type(each.outcome) is Failed else 0.0
             settlements.append(Settlement.of(each, session, each.outcome, started_at, finished_at, spread, each.host))
         return settlements

@@ -23,25 +23,22 @@ async def offload_results(
     checks the fencing token again when it settles. The job decides where a result is written, not its worker.
     """
 
-    async def offload(settlement: Settlement, end: Ended) -> Settlement:
-        if not _is_large(end) or _key(settlement) not in held:
-            return settlement
+    async def offload(settlement: Settlement) -> Settlement:
         run_id = settlement.run_id
         found = (await store.specs([run_id])).get(run_id)
         location = None if found is None else found.spec.result_location
         outcome = await large_value_store.offload_result(run_id, settlement.token, settlement.outcome, location)
         return structs.replace(settlement, outcome=outcome)
 
-    pairs = list(zip(settlements, ended, strict=True))
-    wanted = [_key(settlement) for settlement, end in pairs if _is_large(end)]
-    if not wanted:
-        return list(settlements)
-    held = await store.held(settlements[0].session, wanted)
-    return await asyncio.gather(*(offload(settlement, end) for settlement, end in pairs))
-
-
-def _is_large(ended: Ended) -> bool:
-    return ended.placed or is_large(ended.outcome)
+    results = list(settlements)
+    large = [at for at, end in enumerate(ended) if end.placed or is_large(end.outcome)]
+    if large:
+        held = await store.held(results[0].session, [_key(results[at]) for at in large])
+        places = [at for at in large if _key(results[at]) in held]
+        offloaded = await asyncio.gather(*(offload(results[at]) for at in places))
+        for at, settlement in zip(places, offloaded, strict=True):
+            results[at] = settlement
+    return results
 
 
 def _key(settlement: Settlement) -> tuple[str, int, int]:

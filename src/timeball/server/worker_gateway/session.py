@@ -361,12 +361,13 @@ class WorkerSession:
 
 
 def assignment_of(claim: Claim, now: Micros) -> Assignment:
+    eligible_at = claim.eligible_at
     return Assignment(
         run_id=claim.run_id,
         job_id=claim.job_id,
         attempt=claim.attempt,
         token=claim.token,
-        delay=max(0, claim.eligible_at - now),
+        delay=eligible_at - now if eligible_at > now else 0,
         fire_time=claim.fire_time,
         serial=claim.serial,
         turn=claim.turn,

@@ -33,7 +33,7 @@ async def insert_runs(tx: Tx, new: Sequence[HeldRun], *, not_before: Micros = 0)
     runs = [run for run, _, _ in new]
     waiting = await ordering_keys.enqueue(tx, runs)
     free: Container[str] = ()
-    if any(holds for _, holds, _ in new):
+    if [run for run, holds, _ in new if holds]:
         free = await ordering_keys.swap_with_waiting(tx, [(run, holds) for run, holds, _ in new], waiting)
     await _keep_profiles(tx, runs)
     rows = [

@@ -61,7 +61,7 @@ def _prepare(
     tenant: str, body: JobBody | TimeballError, key: str | None, place: int, may_be_large: bool
 ) -> NewJob | TimeballError:
     """Prepare one job. The key of a batch becomes one key per position, unless the job has its own key."""
-    if isinstance(body, TimeballError):
+    if not isinstance(body, JobBody):
         return body
     own = None if key is None or body.key is not None else f"{key}#{place}"
     size = len(_encode(body.spec.parameters)) if may_be_large and body.spec.parameters else 0
@@ -69,7 +69,7 @@ def _prepare(
 
 
 def _item(result: Created | TimeballError) -> BatchItem:
-    if isinstance(result, TimeballError):
+    if not isinstance(result, Created):
         return BatchItem(error=problem(result))
     return BatchItem(result.job_id, warnings=[] if result.job is None else list(result.job.warnings))
 

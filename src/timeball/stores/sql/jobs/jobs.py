@@ -226,10 +226,11 @@ async def _insert(
     claims = await assign_on_submit(tx, submissions, [row.spec for row in rows], wants, credit) if wants else {}
     await insert_jobs(tx, rows)
     record_submissions(tx, submissions, claims or {})
-    if tags := [tag for each in submissions if _is_tagged(each.job) for tag in tag_rows(each.job)]:
+    jobs = [each.job for each in submissions]
+    if tags := [tag for job in jobs if job.spec.tags or job.spec.is_workflow for tag in tag_rows(job)]:
         await tx.insert(TAGS, tags)
-    await calendars.bind(tx, [each.job for each in submissions])
-    await follows.begin(tx, [each.job for each in submissions])
+    await calendars.bind(tx, jobs)
+    await follows.begin(tx, jobs)
     if claims is None:
         await insert_runs(tx, [(run, 0, run.serial) for run in runs])
         assigned = await claim(tx, wants, 0, credit, 0)
@@ -238,10 +239,6 @@ async def _insert(
     if len(claims) < len(runs):
         await insert_runs(tx, [(run, 0, run.serial) for run in runs if run.id not in claims])
     return list(claims.values())
-
-
-def _is_tagged(job: Job) -> bool:
-    return bool(job.spec.tags) or job.spec.is_workflow
 
 
 async def with_status(tx: Tx, jobs: Sequence[Job]) -> list[JobStatus]:

@@ -72,9 +72,7 @@ async def _others(tx: Tx, window: Window, now: Micros) -> list[tuple[int, int]]:
 def unplaced(submissions: Sequence[Submission]) -> list[int]:
     """Return the positions of submitted jobs that need a slot in their window."""
     return [
-        at
-        for at, each in enumerate(submissions)
-        if isinstance(each.job.spec.schedule, Window) and each.job.slot is None
+        at for at, each in enumerate(submissions) if type(each.job.spec.schedule) is Window and each.job.slot is None
     ]
 
 

@@ -49,9 +49,9 @@ def _one_shot(job: Job) -> NewJobRow:
     return NewJobRow(
         job.id,
         job.tenant,
-        plain(spec.name),
+        spec.name and plain(spec.name),
         encode_spec(spec).decode(),
-        plain(spec.user_id),
+        spec.user_id and plain(spec.user_id),
         job.anchor,
         job.created_at,
         job.updated_at,

@@ -29,6 +29,8 @@ from timeball.stores.sql.schema.table import as_tuple
 
 _decode_failure = msgspec.json.Decoder(Failure).decode
 _ORIGINS: Final = {origin.value: origin for origin in Origin}
+_NAMES: Final = {origin: name for name, origin in _ORIGINS.items()}
+"""`Enum.value` is written in Python and takes five times as long as this lookup."""
 _READY: Final = State.READY.value
 _BLOCKED: Final = State.BLOCKED.value
 
@@ -41,7 +43,7 @@ def new_run_row(run: NewRun, holds: int, *, serial: bool, eligible_at: Micros) -
         run.tenant,
         run.version,
         run.fire_time,
-        run.origin.value,
+        _NAMES[run.origin],
         run.priority,
         eligible_at,
         run.created_at,
@@ -73,7 +75,7 @@ def assigned_run_row(run: NewRun, token: int) -> Row:
         run.tenant,
         run.version,
         run.fire_time,
-        run.origin.value,
+        _NAMES[run.origin],
         run.priority,
         run.eligible_at,
         run.created_at,
@@ -161,7 +163,7 @@ def unstarted(
         run.fire_time,
         run.fire_time if until is None else until,
         fires,
-        run.origin.value,
+        _NAMES[run.origin],
         Status.SKIPPED.value,
         verdict.value,
         reason,

@@ -108,7 +108,7 @@ async def enqueue(tx: Tx, runs: Iterable[NewRun]) -> set[str]:
     """Queue new runs under their ordering keys, before they are inserted. Return the ids of those that have to wait."""
     new_runs: dict[OrderingKey, list[NewRun]] = {}
     for run in runs:
-        if (key := key_of(run)) is not None:
+        if run.ordering_key is not None and (key := key_of(run)) is not None:
             new_runs.setdefault(key, []).append(run)
     if not new_runs:
         return set()
