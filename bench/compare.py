@@ -5,7 +5,8 @@ make compare BASE=REV [ARGS="lifecycle --store sqlite"]
 Measures both in alternating turns on both stores: life cycle, drain and ingest (rate, and CPU per job of all Timeball
 and database processes), and how late jobs start (p50, p99). Slots, batches and every other option are set here, so that
 a changed default does not count as speed. `bench/comparison.py` decides. A case that noise leaves undecided gets more
-turns, as long as there is time. Exit code 0: passed; 1: slower, or undecided; 2: it could not be measured.
+turns, as long as there is time. Calls per job (`bench/calls.py`) are shown first; they are not judged. Exit code 0:
+passed; 1: slower, or undecided; 2: it could not be measured.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ import signal
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from bench import consistency, machine, revisions
 from bench.batch_load import HEADERS, NOOP, submit
+from bench.calls import calls_per_job
 from bench.comparison import (
     AGAINST_BASE,
     AGAINST_PARENT,
@@ -81,6 +83,12 @@ class Measurement:
         first_worker = NONE if self.section in ("drain", "ingest") else self.worker
         with deployed(self.store, first_worker, SLOTS, source=source) as running:
             return self.take(running)
+
+    def calls_of(self, source: Path | None) -> Mapping[str, float]:
+        return calls_per_job(self.section, self.store, self.worker, SLOTS, source)
+
+    def title(self, case: str) -> str:
+        return f"{case}, {self.store}" + ("" if self.worker == NONE else f", {self.worker}")
 
 
 # --- the measurements ---------------------------------------------------------------------------------------------
@@ -209,10 +217,8 @@ class Comparison:
             found = Throughput(pairs)
             verdicts.append(found.verdict(self._bounds, last=True))
             rate, cpu = median(base.rate for _, base in pairs), median(base.cpu for _, base in pairs)
-            name = f"{case}, {measurement.store}" + ("" if measurement.worker == NONE else f", {measurement.worker}")
-            print(
-                f"{name:52}{len(pairs):>6}  {found.rate!s:24}{found.cpu!s:26}{rate:>12,.0f}{cpu:>9.1f}  {verdicts[-1]}"
-            )
+            title = f"{measurement.title(case):52}{len(pairs):>6}"
+            print(f"{title}  {found.rate!s:24}{found.cpu!s:26}{rate:>12,.0f}{cpu:>9.1f}  {verdicts[-1]}")
         if self._lateness:
             print(f"\n{'':52}{'turns':>6}  {'base ms':>9}{'new ms':>9}{'limit ms':>9}")
         for (measurement, case), turns in self._lateness.items():
@@ -244,6 +250,16 @@ def compare(measurements: list[Measurement], base: Path, comparison: Comparison,
     return True
 
 
+def show_calls(measurements: list[Measurement], base: Path) -> None:
+    print(f"\n{'calls per job (not judged)':52}{'base':>9}{'new':>9}{'new / base':>12}")
+    for measurement in measurements:
+        old = measurement.calls_of(base)
+        for case, calls in measurement.calls_of(None).items():
+            ratio = calls / old[case]
+            print(f"{measurement.title(case):52}{old[case]:>9.1f}{calls:>9.1f}{ratio:>12.3f}", flush=True)
+    print(flush=True)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sections", nargs="*", metavar="SECTION", help=f"by default all: {', '.join(SECTIONS)}")
@@ -272,8 +288,10 @@ def main() -> int:
     print(f"slots {SLOTS:,}; passes with rate ≥ {bounds.min_rate} and CPU per job ≤ {bounds.max_cpu}", flush=True)
     comparison = Comparison(bounds)
     with revisions.source_of(commit) as base:
+        deadline = time.monotonic() + given.minutes * 60
         try:
-            complete = compare(measurements, base, comparison, given.turns, time.monotonic() + given.minutes * 60)
+            show_calls(measurements, base)
+            complete = compare(measurements, base, comparison, given.turns, deadline)
         except Trouble as trouble:
             print(f"it could not be measured: {trouble}")
             return 2

@@ -49,6 +49,8 @@ class Deployment:
     slots: int
     source: Path | None
     """The folder with the `timeball` package to run; None: the installed one."""
+    counting: bool = False
+    """True if the calls of functions are counted, which makes the processes several times as slow."""
     submitted: int = 0
     """Number of jobs that were accepted so far."""
     residents: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
@@ -56,9 +58,8 @@ class Deployment:
 
     def __post_init__(self) -> None:
         self._counter = self.folder / "executed"
-        self._counter.write_bytes(bytes(8))
-        with self._counter.open("r+b") as file:
-            self._executed = memoryview(mmap.mmap(file.fileno(), 8)).cast("Q")
+        self._executed = _shared_counter(self._counter)
+        self._calls: list[memoryview] = []
 
     @property
     def witness(self) -> Path:
@@ -69,6 +70,11 @@ class Deployment:
     def executed(self) -> int:
         """The number of jobs that the worker has executed. The worker counts them in shared memory."""
         return int(self._executed[0])
+
+    @property
+    def calls(self) -> int:
+        """The number of calls that all processes have made, if they are counted."""
+        return sum(int(counter[0]) for counter in self._calls)
 
     def client(self) -> httpx.Client:
         return httpx.Client(base_url=self.url, headers={"Authorization": f"Bearer {KEY}"}, timeout=60)
@@ -111,9 +117,16 @@ class Deployment:
         if self.source is not None:
             ours["PYTHONPATH"] = str(self.source)
         with self._log(role).open("ab") as log:
-            command = [sys.executable, "-m", "timeball", role, *arguments]
+            command = [sys.executable, "-m", *self._module(role), role, *arguments]
             process = subprocess.Popen(command, env=os.environ | ours, stdout=log, stderr=subprocess.STDOUT)
         self.residents[role] = process
+
+    def _module(self, role: str) -> list[str]:
+        if not self.counting:
+            return ["timeball"]
+        path = self.folder / f"calls-{role}"
+        self._calls.append(_shared_counter(path))
+        return ["bench.counted", str(path)]
 
     def _log(self, role: str) -> Path:
         return self.folder / f"{role}.log"
@@ -189,7 +202,9 @@ class Deployment:
 
 
 @contextlib.contextmanager
-def deployed(store: str, worker: str, slots: int, *, source: Path | None = None) -> Iterator[Deployment]:
+def deployed(
+    store: str, worker: str, slots: int, *, source: Path | None = None, counting: bool = False
+) -> Iterator[Deployment]:
     """Start Timeball with the worker in the process of the server, in a process of its own, or with no worker yet
     (`NONE`).
     """
@@ -197,7 +212,8 @@ def deployed(store: str, worker: str, slots: int, *, source: Path | None = None)
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="timeball-bench-")))
         postgres = stack.enter_context(PostgresServer.start(fsync=True)) if store == "postgresql" else None
         dsn = postgres.create_database() if postgres else f"sqlite:///{folder}/data/timeball.db"
-        running = Deployment(store, worker, f"http://127.0.0.1:{_free_port()}", folder, postgres, dsn, slots, source)
+        url = f"http://127.0.0.1:{_free_port()}"
+        running = Deployment(store, worker, url, folder, postgres, dsn, slots, source, counting)
         stack.callback(_stop_all, running)
         running.start("up" if worker == IN_PROCESS else "server")
         if worker == SEPARATE:
@@ -210,6 +226,12 @@ def _stop_all(running: Deployment) -> None:
     with contextlib.ExitStack() as stack:
         for role in [*running.residents]:
             stack.callback(running.stop, role)
+
+
+def _shared_counter(path: Path) -> memoryview:
+    path.write_bytes(bytes(8))
+    with path.open("r+b") as file:
+        return memoryview(mmap.mmap(file.fileno(), 8)).cast("Q")
 
 
 def _free_port() -> int:

@@ -8,11 +8,13 @@ generator. (Debian: apt install wrk.)
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import shutil
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -68,17 +70,17 @@ def post(url: str, body: bytes, headers: dict[str, str], *, connections: int, se
     return Posts(**json.loads(printed.splitlines()[-1]))
 
 
+async def post_each(url: str, body: bytes, headers: dict[str, str], *, connections: int, requests: int) -> None:
+    """Send this number of requests. Raise `RuntimeError` if one is refused."""
+    sent = itertools.count(connections + 1)  # each connection begins with one request
+    posters = await _run(url, body, headers, connections, lambda: next(sent) <= requests)
+    if failed := sum(poster.failed for poster in posters):
+        raise RuntimeError(f"{failed} of {requests} requests failed")
+
+
 async def _post(url: str, body: bytes, headers: dict[str, str], connections: int, seconds: float) -> Posts:
-    parts = urlsplit(url)
-    lines = [f"POST {parts.path} HTTP/1.1", f"Host: {parts.netloc}", f"Content-Length: {len(body)}"]
-    lines += [f"{name}: {value}" for name, value in headers.items()]
-    request = ("\r\n".join(lines) + "\r\n\r\n").encode() + body
-    loop = asyncio.get_running_loop()
     began = time.monotonic()
-    posters = [_Poster(request, began + seconds) for _ in range(connections)]
-    for poster in posters:
-        await loop.create_connection(lambda poster=poster: poster, parts.hostname, parts.port)
-    await asyncio.gather(*(poster.ended for poster in posters))
+    posters = await _run(url, body, headers, connections, lambda: time.monotonic() < began + seconds)
     times = [each for poster in posters for each in poster.times] or [0.0]
     return Posts(
         answers=len(times),
@@ -90,14 +92,29 @@ async def _post(url: str, body: bytes, headers: dict[str, str], connections: int
     )
 
 
+async def _run(
+    url: str, body: bytes, headers: dict[str, str], connections: int, goes_on: Callable[[], bool]
+) -> list[_Poster]:
+    parts = urlsplit(url)
+    lines = [f"POST {parts.path} HTTP/1.1", f"Host: {parts.netloc}", f"Content-Length: {len(body)}"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    request = ("\r\n".join(lines) + "\r\n\r\n").encode() + body
+    loop = asyncio.get_running_loop()
+    posters = [_Poster(request, goes_on) for _ in range(connections)]
+    for poster in posters:
+        await loop.create_connection(lambda poster=poster: poster, parts.hostname, parts.port)
+    await asyncio.gather(*(poster.ended for poster in posters))
+    return posters
+
+
 class _Poster(asyncio.Protocol):
     """Sends the same request again as soon as the last one was answered. It understands only answers with a
     Content-Length.
     """
 
-    def __init__(self, request: bytes, until: float) -> None:
+    def __init__(self, request: bytes, goes_on: Callable[[], bool]) -> None:
         self._request = request
-        self._until = until
+        self._goes_on = goes_on
         self._received = b""
         self._sent_at = 0.0
         self.times: list[float] = []
@@ -117,7 +134,10 @@ class _Poster(asyncio.Protocol):
         self._received = b""
         self.times.append((time.monotonic() - self._sent_at) * 1_000)
         self.failed += not head.startswith(b"HTTP/1.1 2")
-        self._send()
+        if self._goes_on():
+            self._send()
+        else:
+            self._transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         if not self.ended.done():
@@ -126,7 +146,4 @@ class _Poster(asyncio.Protocol):
 
     def _send(self) -> None:
         self._sent_at = time.monotonic()
-        if self._sent_at < self._until:
-            self._transport.write(self._request)
-        else:
-            self._transport.close()
+        self._transport.write(self._request)
