@@ -110,7 +110,7 @@ async def _up(config: UpConfig) -> int:
         beats = heartbeat_thread.to_store(config, server.context.store)
         await bootstrap_worker.start_worker(config, server.gateway, stack, stop, descriptors=descriptors, beats=beats)
         tune_interpreter()
-        greeting.greet(started, config.admin_key_file, await greeting.sign_in_link(started))
+        greeting.greet(started, config, await greeting.sign_in_link(started))
         await stop.first.wait()
         _log.info("stopping: letting runs finish; interrupt again to stop at once")
     return 0
@@ -126,7 +126,7 @@ async def _server(config: ServerConfig) -> int:
     async with contextlib.AsyncExitStack() as stack:
         started = await bootstrap_server.start_server(config, stack, stop, limits)
         tune_interpreter()
-        greeting.greet(started, config.admin_key_file)
+        greeting.greet(started, config)
         await stop.first.wait()
     return 0
 

@@ -7,9 +7,14 @@ import hashlib
 import sys
 from pathlib import Path
 
+import structlog
+
 from timeball import system
 from timeball.bootstrap.server import StartedServer
+from timeball.config import ServerConfig
 from timeball.operation.sign_in.create_link import create_link
+
+_log = structlog.get_logger()
 
 
 async def sign_in_link(started: StartedServer) -> str | None:
@@ -26,13 +31,47 @@ async def sign_in_link(started: StartedServer) -> str | None:
     return link
 
 
-def greet(started: StartedServer, key_file: Path, link: str | None = None) -> None:
+def greet(started: StartedServer, config: ServerConfig, link: str | None = None) -> None:
+    on_terminal = sys.stdout.isatty()
     lines = [f"Timeball is up: {started.address}"]
     if link is not None:
         lines += ["", f"  web UI     {link}", "             (signs in once, within 10 minutes; then: timeball open)"]
+    elif on_terminal and started.site.refusal is None:
+        lines += ["", "  web UI     open it with: timeball open"]
+    if on_terminal:
+        lines += ["", *_places(config)]
     if started.is_new_key:
-        lines += ["", *_first_steps(started, key_file)]
+        lines += ["", *_first_steps(started, config.admin_key_file)]
+    elif on_terminal:
+        lines += [f"  admin key  {_key_place(config)}"]
     print("\n".join(lines), flush=True)
+    if not (on_terminal and sys.stderr.isatty()):  # there, the printed lines say the same
+        _log.info(
+            "server is up",
+            address=started.address,
+            store=_store_address(config),
+            data_dir=str(config.data_dir),
+            admin_key=_key_place(config),
+        )
+
+
+def _key_place(config: ServerConfig) -> str:
+    return f"in {config.admin_key_file}" if config.admin_key is None else "from the configuration"
+
+
+def _places(config: ServerConfig) -> list[str]:
+    data = f"  data       {config.data_dir}"
+    in_data_folder = config.sqlite_path is not None and config.sqlite_path.parent == config.data_dir
+    return [data] if in_data_folder else [data, f"  store      {_store_address(config)}"]
+
+
+def _store_address(config: ServerConfig) -> str:
+    """Return the path of the SQLite database, or the address of the PostgreSQL database without its password."""
+    if config.sqlite_path is not None:
+        return str(config.sqlite_path)
+    from timeball.stores.transfer.target import shown
+
+    return shown(config.store)
 
 
 def _first_steps(started: StartedServer, key_file: Path) -> list[str]:

@@ -33,7 +33,25 @@ def configure(level: str, style: str) -> None:
         cache_logger_on_first_use=True,
     )
     # Libraries log through the standard library; only their warnings and errors are shown.
-    logging.basicConfig(handlers=[StandardError()], level=max(_number(level), logging.WARNING), force=True)
+    handler = StandardError()
+    handler.setFormatter(_standard_formatter(shared, as_json if style == "json" else [_plain_text()]))
+    logging.basicConfig(handlers=[handler], level=max(_number(level), logging.WARNING), force=True)
+
+
+def _standard_formatter(
+    shared: list[structlog.typing.Processor], rendering: list[structlog.typing.Processor]
+) -> logging.Formatter:
+    """Give lines of the standard library the same fields and the same form as all other lines, and the name of their
+    logger."""
+    return structlog.stdlib.ProcessorFormatter(
+        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *rendering],
+        foreign_pre_chain=[*shared, structlog.stdlib.add_logger_name],
+    )
+
+
+def _plain_text() -> structlog.typing.Processor:
+    # Never in colour: the line may become output of a run, which is stored.
+    return structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
 
 
 class Unfailing:

@@ -1,9 +1,12 @@
 """No log shows what a variable held (I31): it may be a key."""
 
+import io
+import json
 import logging
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -88,6 +91,32 @@ def test_a_failure_in_json_still_says_where_it_happened(capsys: pytest.CaptureFi
     assert "the reason" in printed
     assert "test_a_failure_in_json_still_says_where_it_happened" in printed
     assert SECRET not in printed
+
+
+@pytest.mark.parametrize("style", ["json", "text"])
+def test_lines_of_the_standard_library_have_a_time_and_a_level(style: str, capsys: pytest.CaptureFixture[str]) -> None:
+    configure("info", style)
+    logging.getLogger("timeball.worker").warning("poll failed: %s", "no answer")
+    logging.getLogger("timeball.worker").info("not shown")
+    [line] = capsys.readouterr().err.splitlines()
+    if style == "json":
+        fields = json.loads(line)
+        assert datetime.fromisoformat(fields.pop("timestamp")).tzinfo is not None
+        assert fields == {"event": "poll failed: no answer", "level": "warning", "logger": "timeball.worker"}
+    else:
+        time, rest = line.split(" ", 1)
+        assert datetime.fromisoformat(time).tzinfo is not None
+        assert " ".join(rest.split()) == "[warning ] poll failed: no answer [timeball.worker]"
+
+
+def test_a_line_of_the_standard_library_goes_to_the_stream_of_the_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a function of a job executes, standard error is replaced, so that its lines become output of its run."""
+    configure("info", "text")
+    output = io.StringIO()
+    monkeypatch.setattr("sys.stderr", output)
+    logging.getLogger("library").warning("careful")
+    assert "careful" in output.getvalue()
+    assert "\x1b" not in output.getvalue()
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ from timeball.stores.postgres.wakeups import PostgresWakeups
 from timeball.stores.sql.committed_changes import CommittedChanges
 from timeball.stores.sql.dialect import POSTGRES
 from timeball.stores.sql.driver import TOO_LONG, Work
-from timeball.stores.sql.migrate import known, migrate
+from timeball.stores.sql.migrate import Migration, known, log_applied, migrate
 from timeball.stores.sql.store import SqlStore
 
 T = TypeVar("T")
@@ -147,7 +147,8 @@ class _Driver:
             for tried in range(TRIES):
                 try:
                     async with connection.transaction():
-                        await apply_schema(connection)
+                        applied = await apply_schema(connection)
+                    log_applied(applied)
                     break
                 except asyncpg.LockNotAvailableError as error:
                     if tried == TRIES - 1:
@@ -304,13 +305,13 @@ async def _make_way(refused: int, error: Exception) -> None:
     await asyncio.sleep(0.001 * 2**refused)
 
 
-async def apply_schema(connection: Connection) -> None:
+async def apply_schema(connection: Connection) -> list[Migration]:
     """Migrate the schema inside a transaction, under an advisory lock: if two servers start at once, the second finds
-    the schema up to date."""
+    the schema up to date. Return the migrations that were applied."""
     await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATION_LOCK)
     # A request that waits for a table lock blocks all later requests, so it gives up after 2 s and is repeated later.
     await connection.execute("SET LOCAL lock_timeout = '2s'")
-    await migrate(Tx(connection, Compiler()), POSTGRES, known())
+    return await migrate(Tx(connection, Compiler()), POSTGRES, known())
 
 
 async def make_room_for(connection: Connection, days: Iterable[Micros]) -> None:

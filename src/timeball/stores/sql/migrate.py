@@ -13,9 +13,13 @@ import re
 from dataclasses import dataclass
 from importlib import resources
 
+import structlog
+
 from timeball.domain.errors import Conflict
 from timeball.stores.sql.dialect import Dialect, Query
 from timeball.stores.sql.driver import Tx, scalar
+
+_log = structlog.get_logger()
 
 _FILE = re.compile(r"(\d{4})_(\w+)\.sql")
 _ONLY = re.compile(r"^-- only: (\w+)$", re.MULTILINE)
@@ -66,9 +70,9 @@ def known() -> list[Migration]:
     )
 
 
-async def migrate(tx: Tx, dialect: Dialect, migrations: list[Migration]) -> None:
-    """Apply all missing migrations in one transaction. Raise `Conflict` if a newer version wrote the database, unless
-    that version declared that this one can work on it."""
+async def migrate(tx: Tx, dialect: Dialect, migrations: list[Migration]) -> list[Migration]:
+    """Apply all missing migrations in one transaction, and return them. Raise `Conflict` if a newer version wrote the
+    database, unless that version declared that this one can work on it."""
     await tx.execute(CREATE)
     applied = {version for (version,) in await tx.fetch(APPLIED)}
     newest = max((migration.version for migration in migrations), default=0)
@@ -89,3 +93,16 @@ async def migrate(tx: Tx, dialect: Dialect, migrations: list[Migration]) -> None
         oldest_now = max(known_before, *(each.works_with for each in missing))
         await tx.execute(FORGET_OLDEST)
         await tx.execute(SET_OLDEST, version=oldest_now)
+    return missing
+
+
+def log_applied(migrations: list[Migration]) -> None:
+    """Log which migrations a starting server has applied. Called after the commit."""
+    if not migrations:
+        return
+    schema = migrations[-1].version
+    if migrations[0].version == 1:
+        _log.info("tables created in the store", schema=schema)
+    else:
+        names = ", ".join(f"{each.version:04}_{each.name}" for each in migrations)
+        _log.info("store migrated", schema=schema, migrations=names)

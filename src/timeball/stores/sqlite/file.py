@@ -17,7 +17,7 @@ from timeball.domain.instant import SECOND, Micros, render
 from timeball.stores.sql.dialect import SQLITE
 from timeball.stores.sql.driver import TOO_LONG
 from timeball.stores.sql.maintenance.clock import keep_leases, set_back, verdicts_until
-from timeball.stores.sql.migrate import known, migrate
+from timeball.stores.sql.migrate import known, log_applied, migrate
 from timeball.stores.sqlite import log, moved_note
 from timeball.stores.sqlite.clock import SteadyClock, check_start
 from timeball.stores.sqlite.commit_mark import MARK_SUFFIX, CommitMark
@@ -143,7 +143,9 @@ class Database:
                 mark = _marked_time(connection)
                 if starts and mark is not None and not self._accept_clock:
                     check_start(mark, self.clock.wall())  # before any timestamp is written
-                transact(connection, lambda tx: migrate(tx, SQLITE, known()), Tx(connection, self.clock))
+                applied = transact(connection, lambda tx: migrate(tx, SQLITE, known()), Tx(connection, self.clock))
+                if starts and not self.in_memory:
+                    log_applied(applied)
                 self._resume(connection, mark, starts=starts and not self.in_memory)
             except BaseException:
                 connection.close()

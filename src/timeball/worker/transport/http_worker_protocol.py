@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -39,6 +40,8 @@ BEYOND_WAIT: Final = 3.0
 answer are released with the next poll, which has to be sent before the lease lapses.
 """
 
+log = logging.getLogger("timeball.worker")
+
 _encode = msgspec.json.Encoder().encode
 _registered = msgspec.json.Decoder(WorkerRegistered)
 _orders = msgspec.json.Decoder(PollResponse)
@@ -71,6 +74,7 @@ class HttpWorkerProtocol:
         self._servers = [server.rstrip("/") for server in servers]
         self._connections = [Wire(server, headers, ca) for server in self._servers]
         self._home = self._current = home % len(self._servers)
+        self._answered_last: int | None = None
         self._left_home_at = 0.0
         self._home_is_back = False
         self._pending_poll: tuple[int, asyncio.Timeout] | None = None
@@ -138,7 +142,10 @@ class HttpWorkerProtocol:
                         self._pending_poll = None
             if answer.status >= 300:
                 raise _error(answer)
-            return decoder.decode(answer.body or b"null")
+            decoded = decoder.decode(answer.body or b"null")
+            if asked != self._answered_last and asked == self._current:
+                self._log_move(asked)
+            return decoded
         except (Unavailable, OSError, msgspec.MsgspecError) as failure:
             if self._current == asked:
                 self._current = (asked + 1) % len(self._servers)
@@ -149,6 +156,17 @@ class HttpWorkerProtocol:
             if isinstance(failure, Unavailable):
                 raise
             raise Unavailable(f"no valid answer from {self._servers[asked]}: {reason(failure)}") from failure
+
+    def _log_move(self, server: int) -> None:
+        if self._answered_last is not None:
+            back = ", its first server, again" if server == self._home else ""
+            log.warning(
+                "the worker now uses the server %s%s; before: %s",
+                self._servers[server],
+                back,
+                self._servers[self._answered_last],
+            )
+        self._answered_last = server
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()

@@ -105,6 +105,30 @@ async def test_the_next_server_is_asked_when_one_is_away() -> None:
         assert calls == ["beat", "poll", "poll"], "a poll is not repeated by itself, but the next goes elsewhere"
 
 
+async def test_a_worker_logs_to_which_server_it_moved(caplog: pytest.LogCaptureFixture) -> None:
+    away: set[str] = set()
+
+    async def handler(request: web.Request) -> web.Response:
+        if str(request.url.origin()) in away:
+            return problem(503, "unavailable")
+        return web.Response(body=msgspec.json.encode(PollResponse()))
+
+    async with (
+        serving(handler) as one,
+        serving(handler) as two,
+        HttpWorkerProtocol([one, two], None) as dispatch,
+    ):
+        await dispatch.beat(BEAT)
+        assert caplog.messages == []
+        away.add(one)
+        await dispatch.beat(BEAT)
+        await dispatch.beat(BEAT)
+        assert caplog.messages == [f"the worker now uses the server {two}; before: {one}"]
+        away.symmetric_difference_update({one, two})
+        await dispatch.beat(BEAT)
+        assert caplog.messages[1:] == [f"the worker now uses the server {one}, its first server, again; before: {two}"]
+
+
 async def test_a_worker_begins_at_home_and_goes_back_there_with_a_poll(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("timeball.worker.transport.http_worker_protocol.HOME_AGAIN", 0.0)
     calls: list[tuple[str, str]] = []
