@@ -1,1 +1,0 @@
-async function e(e){let t=[],n;do{let r=await e(n);t.push(...r.items),n=r.nextCursor??void 0}while(n!==void 0&&t.length<2e3);return{items:t,more:n!==void 0}}export{e as t};

@@ -1,1 +1,0 @@
-import{S as e,Xt as t,b as n,v as r,y as i}from"./app-kS-jibLI.js";var a=e=>t(`/v1/tasks/${encodeURIComponent(e)}`);function o(t,o){return{curl:i(`PUT`,a(t),o),cli:`echo ${e(JSON.stringify(o))} | ${r([`tasks`,`set`,t],{file:`-`})}`,python:n(`put_task`,[t,o])}}function s(e){return{curl:i(`DELETE`,a(e)),cli:r([`tasks`,`delete`,e]),python:n(`delete_task`,[e])}}export{o as n,s as t};
