@@ -91,7 +91,8 @@ class WorkerRegistered(Struct, frozen=True, rename="camel", kw_only=True):
     its attempts any more.
     """
     lease: Micros
-    """Microseconds for which the lease lasts, from the moment at which the worker sent its registration or a beat."""
+    """Microseconds for which the lease lasts. The worker counts from the moment at which it sent its registration or a
+    beat; the store counts from its own write, which is later."""
     beat_every: Micros
     """Microseconds between two beats."""
 
@@ -125,7 +126,8 @@ class Poll(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True
     """Number of free slots. A poll with 0 waits for orders only."""
     held: Annotated[list[int], Meta(max_length=MAX_HELD)]
     """Tokens of all attempts that the worker holds, including those whose reported end the server has not acknowledged.
-    The server releases all other attempts of the session at once; that costs their runs no attempt.
+    If the server does not know whether an answer arrived, it releases the attempts of earlier polls that this list does
+    not name; that costs their runs no attempt.
     """
     wait: Micros
     """Maximum number of microseconds until the server answers."""

@@ -61,7 +61,7 @@ class AttemptListener(Protocol):
 
 
 class HeldAttempt(Struct, eq=False):
-    """An attempt that the worker holds. Implements `ports.executor.Attempt`."""
+    """An attempt that the worker holds. Implements `ports.executor.ExecutorAttempt`."""
 
     assignment: Assignment
     work: AssignedWork

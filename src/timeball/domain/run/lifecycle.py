@@ -6,7 +6,7 @@ nothing has to be written when the fire time passes:
     stored      shown as
     READY       scheduled (due in the future) · queued (waits for a slot) · retrying (an attempt failed)
     BLOCKED     blocked (by an earlier run, an ordering key, or a limit) · scheduled (due in the future)
-    RUNNING     running
+    RUNNING     running · scheduled (claimed ahead of the due instant)
     terminal    succeeded · failed · dead · cancelled · skipped; these rows are in the history and final
 """
 
@@ -142,7 +142,7 @@ class Released(Struct, frozen=True, tag="released", omit_defaults=True):
 
 class Lost(Struct, frozen=True, tag="lost", omit_defaults=True):
     """The lease of the worker lapsed. This counts as an attempt. The run is retried without backoff, unless its
-    delivery is at most once."""
+    delivery is at most once, its retries are exhausted, or its cancellation was requested."""
 
     unreported: bool = False
     """True if the worker is alive but has not reported the end of the attempt by `report_due_at`."""

@@ -48,7 +48,8 @@ class NewRun(Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def is_simple(self) -> bool:
-        """True if the run has no constraints: no overlap policy, ordering key, limit, placement, delay or deadline."""
+        """True if the run has no constraints: no overlap policy, ordering key, limit, placement, delay, deadline or
+        preemption."""
         return (
             not self.serial
             and self.ordering_key is None

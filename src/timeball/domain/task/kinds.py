@@ -1,8 +1,8 @@
 """The task kinds, in one table. Every list of kinds is derived from it: validation, `--kinds`, options of the command
-line, keywords of the client, and labels of workers.
+line, and labels of workers.
 
 To add a kind, add an entry here, a struct in `task.py` and in its union `Task`, an executor, and a line in
-`bootstrap/worker.py`. The module does not import msgspec, so that `timeball --help` starts without it.
+`bootstrap/worker.py`. A keyword of the client is a line in `JobOptions` (`client/models/job.py`). The module does not import msgspec, so that `timeball --help` starts without it.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Final, NamedTuple
 
 class TaskKind(NamedTuple):
     name: str
-    """The tag of the struct in `task.py`. The option of the command line and the keyword of the client have this name.
-    """
+    """The tag of the struct in `task.py`, in the letters a to z and `_`. The option of the command line has this name."""
     main_field: str
-    """The field that defines what to execute. The option sets it, and an error about the whole task points to it."""
+    """The field that defines what to execute; no two kinds share one. The option sets it, and an error about the whole
+    task points to it."""
     metavar: str
     """The placeholder for the value of the option in the help."""
     summary: str

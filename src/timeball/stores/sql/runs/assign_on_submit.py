@@ -2,7 +2,7 @@
 
 A run that is inserted as already claimed needs no claim later, which saves half of its cost. The transaction does this
 only if no other run is ready, because that run would have to be claimed first, and only if the new run has no special
-requirements. Otherwise the next claim assigns it.
+requirements. Otherwise the same transaction inserts it as ready, and then claims in rank order.
 """
 
 from __future__ import annotations

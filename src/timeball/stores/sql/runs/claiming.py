@@ -63,7 +63,8 @@ RESERVED_FOR: Final = 15 * MINUTE
 """Microseconds for which a worker is reserved for a placement profile. After that, another worker may be reserved for
 the profile."""
 FARTHEST: Final = SECOND
-"""Maximum time, in microseconds, that a run is claimed before it becomes eligible."""
+"""Microseconds after now: the latest instant for which the stored state of a rate limit may have given a token. It is
+longer than `AHEAD`, by which claims run ahead."""
 MAX_CLAIMS: Final = 1_000
 """Maximum number of runs that one claim assigns, even if the workers have more free slots. The next runs are claimed
 while these execute.
