@@ -2,7 +2,8 @@
 line, and labels of workers.
 
 To add a kind, add an entry here, a struct in `task.py` and in its union `Task`, an executor, and a line in
-`bootstrap/worker.py`. A keyword of the client is a line in `JobOptions` (`client/models/job.py`). The module does not import msgspec, so that `timeball --help` starts without it.
+`bootstrap/worker.py`. A keyword of the client is a line in `JobOptions` (`client/models/job.py`). The module does not
+import msgspec, so that `timeball --help` starts without it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Final, NamedTuple
 
 class TaskKind(NamedTuple):
     name: str
-    """The tag of the struct in `task.py`, in the letters a to z and `_`. The option of the command line has this name."""
+    """The tag of the struct in `task.py`: letters a to z and `_`. The option of the command line has this name."""
     main_field: str
     """The field that defines what to execute; no two kinds share one. The option sets it, and an error about the whole
     task points to it."""
