@@ -192,6 +192,21 @@ async def test_a_long_step_that_is_taken_back_changes_nothing(machine: Machine) 
     assert store.now() == before + 31 * SECOND == machine.wall()
 
 
+async def test_a_short_step_that_a_long_one_hid_is_accepted_when_the_long_one_is_taken_back(machine: Machine) -> None:
+    """I4: the store's time does not stay behind the wall clock."""
+    store = machine.store
+    await store.register(worker("w_1"), LEASE)
+    before = store.now()
+    machine.offset += 1_720 * SECOND + 2 * HOUR
+    await machine.live(5 * SECOND)
+    assert store.planning_held()
+    assert store.now() == before + 5 * SECOND
+    machine.offset -= 2 * HOUR
+    await machine.live(SECOND)
+    assert not store.planning_held()
+    assert store.now() == before + 1_726 * SECOND == machine.wall()
+
+
 async def test_a_clock_that_steps_again_has_to_agree_for_another_minute(machine: Machine) -> None:
     store = machine.store
     await store.register(worker("w_1"), LEASE)

@@ -3,16 +3,23 @@
 A step of at most an hour is accepted: true time moves with it, and so does every lease. A longer step is taken back
 within a minute, so that the store never accepts it, and true time does not change. In both cases no lease may lapse and
 no attempt may be repeated because of the step.
+
+A store that no server reads while both happen sees one long step, and accepts the short one only after the long one was
+taken back. Until then its time is behind true time.
 """
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from random import Random
 from typing import TYPE_CHECKING, Final
+from unittest import mock
 
-from tests.simulation.weather import S
+from tests.simulation.records import Micros, Violation
+from tests.simulation.weather import ClockStep, S
 
 if TYPE_CHECKING:
+    from tests.simulation.checker import Checker
     from tests.simulation.world import World
 
 THEME: Final = "clocks"
@@ -34,7 +41,7 @@ async def swing(world: World) -> None:
             step = rng.choice(SHORT)
             world.trace("clock step", step)
             world.damage.spell("clock step", world.now, world.now + step)
-            world.damage.steps.append((world.now, step))
+            world.damage.steps.append(ClockStep(world.now, step))
             world.stepped += step
             world.auditor.leases_moved(step)
             world.calm_at += step
@@ -46,3 +53,38 @@ async def swing(world: World) -> None:
         world.wrong_by = step
         await world.sleep(length)
         world.wrong_by = 0
+
+
+def observed(world: World) -> AbstractContextManager[object]:
+    """Record when the store accepts the steps."""
+    clock = world.store._clock
+    jump = clock.jump
+
+    def accept(size: Micros) -> None:
+        accepted = clock()
+        for step in world.damage.steps:
+            if step.accepted is None:
+                step.accepted = accepted
+        jump(size)
+
+    return mock.patch.object(clock, "jump", accept)
+
+
+def hidden(world: World, due: Micros, started: Micros) -> Micros:
+    """Return by how much a run that started at a true time seems later than it was by the store's time: the steps that
+    the store had not accepted at the due instant."""
+    return sum(
+        step.size
+        for step in world.damage.steps
+        if step.at < started and (step.accepted is None or due <= step.accepted)
+    )
+
+
+def _followed(checker: Checker) -> None:
+    """I4: the store accepts every short step, so that its time does not stay behind the wall clock."""
+    late = [step for step in checker.world.damage.steps if step.accepted is None]
+    if checker.world.bounded and late:
+        raise Violation("I4", f"the store's time is still behind the wall clock: {late}")
+
+
+PROMISES: Final = (_followed,)

@@ -53,6 +53,7 @@ from timeball.stores.sql.runs import (
 from timeball.stores.sql.workflows import advance, rows
 from timeball.stores.sqlite import clock
 from timeball.stores.sqlite import tx as sqlite_tx
+from timeball.stores.sqlite.clock import SteadyClock
 from timeball.worker import session as worker_session
 from timeball.worker.attempt import HeldAttempt
 from timeball.worker.attempts import Attempts
@@ -194,6 +195,15 @@ def _leases_left_behind(world: World) -> Patches:
 def _every_clock_believed(world: World) -> Patches:
     """A step of the clock by years is accepted at once."""
     return [mock.patch.object(clock, "STEP_TO_HOLD", 10**18)]
+
+
+def _no_clock_believed(world: World) -> Patches:
+    """The store never accepts a step of the clock: its time stays behind."""
+
+    def pending(self: SteadyClock) -> tuple[Micros, Micros]:
+        return self(), 0
+
+    return [mock.patch.object(SteadyClock, "pending", pending)]
 
 
 def _lower_bounded_scan(world: World) -> Patches:
@@ -642,6 +652,7 @@ PLANTS: dict[str, Plant] = {
         ("no-rescue", "I26", _no_rescue, None, 15),
         ("leases-left-behind", "I7", _leases_left_behind, "clocks", 2),
         ("every-clock-believed", "I3 I7", _every_clock_believed, "clocks", 1),
+        ("no-clock-believed", "I4 I20", _no_clock_believed, "clocks", 2),
         ("node-clock", "I3 I4 I7 I20 I22", _node_clock, None, 0),
         ("unguarded-settle", "I6 I13", _unguarded_settle, None, 18),
         ("lower-bounded-scan", "I20", _lower_bounded_scan, None, 23),

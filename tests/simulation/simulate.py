@@ -15,6 +15,7 @@ from unittest import mock
 
 import structlog
 
+from tests.simulation import clocks
 from tests.simulation.checker import Checker
 from tests.simulation.loop import Deadlock
 from tests.simulation.records import Violation
@@ -53,7 +54,8 @@ def simulate(seed: int, plant: Plant | None = None, tail: int = 60, theme: str |
     gc.disable()  # finalisers must not run at times that depend on the machine
     world = World(seed, plant.theme if theme is None and plant is not None else theme)
     try:
-        with _listening(world), _small_claims(world), plant.planted(world) if plant is not None else nullcontext():
+        planted = plant.planted(world) if plant is not None else nullcontext()
+        with _listening(world), _small_claims(world), clocks.observed(world), planted:
             violation = _violation(world)
         return Outcome(
             seed=seed,

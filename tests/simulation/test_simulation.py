@@ -47,6 +47,7 @@ def test_promises_hold_in_worlds_of_their_own(theme: str, first: int) -> None:
         pytest.param("calendars", 211, id="a server dies while its planner waits for a turn of the shared event loop"),
         pytest.param("clocks", 67, id="the clock steps between the due instant and the start of a run"),
         pytest.param("clocks", 77, id="the same with a shorter step"),
+        pytest.param("clocks", 330, id="a long step of the clock hides short ones from a store that no server reads"),
     ],
 )
 def test_promises_hold_where_they_once_broke(theme: str, seed: int) -> None:

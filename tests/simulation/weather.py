@@ -67,13 +67,23 @@ class Weather:
 
 
 @dataclass(slots=True)
+class ClockStep:
+    """A step ahead of the wall clock that remained."""
+
+    at: Micros
+    """True time before the step."""
+    size: Micros
+    accepted: Micros | None = None
+    """The store's time when the store accepted the step, without the step; None until then."""
+
+
+@dataclass(slots=True)
 class Damage:
     """The faults by kind, and when each began and ended."""
 
     counts: Counter[str] = field(default_factory=Counter)
     spells: list[tuple[Micros, Micros]] = field(default_factory=list)
-    steps: list[tuple[Micros, Micros]] = field(default_factory=list)
-    """When the wall clock stepped ahead, and by how much."""
+    steps: list[ClockStep] = field(default_factory=list)
 
     def count(self, kind: str) -> None:
         self.counts[kind] += 1
