@@ -17,13 +17,16 @@ DEFAULT_HOST: Final = "127.0.0.1"
 
 
 def default_servers(given: Given) -> tuple[str, ...]:
-    """Return the URL of the server on this machine, at the default port."""
+    """Return the URL of the server on this machine, at the default port. It is an https URL if that server recorded
+    that it uses TLS."""
     scheme = "https" if "https" in noted(given, DEFAULT_PORT)[1:] else "http"
     return (f"{scheme}://{DEFAULT_HOST}:{DEFAULT_PORT}",)
 
 
 def key(given: Given, token: str | None) -> str | None:
-    """Return the key that may be sent to all servers: the one that is set, else the admin key of this machine."""
+    """Return the key that may be sent to all servers: the one that is set, else, if all servers are on this machine,
+    its admin key. None if there is no key. Raise `InvalidSetting` if the servers come from a less trusted source than
+    the key."""
     servers: tuple[str, ...] = given.used("url")
     named, found = "token", token
     if found is None and all(map(trust.is_loopback, servers)):
@@ -46,8 +49,8 @@ def noted(given: Given, port: int | None) -> list[str]:
 
 
 def sign_in_page(given: Given) -> Path:
-    """Return the file that leads a browser to a one-time link: in the data folder of this machine, which jobs cannot
-    read, if this user has one.
+    """Return the path of the HTML file that leads a browser to a one-time sign-in link. It is in the data folder, which
+    jobs cannot read, if this user may write there, and otherwise in the user's XDG state folder.
     """
     folder = _data_folder(given, urlsplit(given.used("url")[0]).port)
     if not os.access(folder, os.W_OK | os.X_OK):
@@ -60,11 +63,11 @@ def admin_key_file(data_dir: Path) -> Path:
 
 
 def _key_in_data_folder(given: Given, port: int | None) -> str | None:
-    """Return the admin key in the data folder."""
+    """Return the admin key in the data folder; None if there is none."""
     path = admin_key_file(_data_folder(given, port))
     found = files.content(path)
     if found is not None:
-        # Checked even if a file in the current folder names the data folder: the key in it belongs to this machine.
+        # The key belongs to the user of this machine, even if a file in the current folder names the data folder.
         _check_destination(given, Trust.USER, str(path))
     return found
 

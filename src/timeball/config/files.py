@@ -13,7 +13,8 @@ from timeball.config.trust import Trust
 
 
 def home(environ: Mapping[str, str], variable: str, usual: str) -> Path:
-    """Return Timeball's folder in a directory of the XDG specification."""
+    """Return Timeball's folder in an XDG directory: the one that the environment variable names with an absolute path,
+    else `usual` in the user's home folder."""
     base = environ.get(variable, "")
     return (Path(base) if os.path.isabs(base) else Path.home() / usual) / "timeball"
 
@@ -39,7 +40,8 @@ def find(environ: Mapping[str, str]) -> tuple[Path | None, Trust]:
 
 
 def load(path: Path, settings: Iterable[Setting[Any]]) -> dict[str, Any]:
-    """Return the settings in the file, by key. A key that is not a setting is refused."""
+    """Return the values in the file, by key. Raise `InvalidSetting` for a key that is neither the name of a setting nor
+    `NAME_file` of a secret setting."""
     import tomllib  # imported here, because most commands need no file and would lose 20 ms
 
     try:

@@ -50,7 +50,8 @@ def archive(given: Given, found: str | None) -> str | None:
 
 
 def objects(given: Given, found: str | None) -> str | None:
-    """Return where large values are stored. Default: a folder beside an SQLite store, else the archive."""
+    """Return where large values are stored. The default is the folder `objects` in the data folder for an SQLite store,
+    and the archive for PostgreSQL. None if large values stay in the store."""
     if found == LOCAL and not _is_embedded(given):
         raise InvalidSetting(
             "all servers on one PostgreSQL need the same place for objects, and they do not share the data folder"
@@ -69,7 +70,7 @@ def target_objects(given: Given, found: str | None) -> str | None:
     a place.
     """
     place: str | None = given("objects") if found is None else found
-    return None if place == LOCAL else place  # a place that `objects` names is also meant for the servers
+    return None if place == LOCAL else place  # `local` is no place that servers on PostgreSQL can share
 
 
 def protected(given: Given, servers: Sequence[str]) -> tuple[Path, ...]:

@@ -1,5 +1,5 @@
-"""Readers of settings. Each one converts the text of a user into the value, or raises ValueError with a message that
-says how to write it.
+"""Readers of settings. Each one converts what a user wrote into the value of the setting, or raises `ValueError` with a
+message that says how to write it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ MAX_SLOTS: Final = 10_000
 MAX_CPUS: Final = 100_000
 MAX_CREDIT: Final = DAY
 LOCAL: Final = "local"
-"""The value of `archive` and `objects` for a folder beside the SQLite store."""
+"""The value of `archive` and `objects` for the folder `objects` in the data folder. It is valid only with an SQLite
+store."""
 SQLITE: Final = "sqlite:///"
 POSTGRES: Final = "postgresql://"
 
@@ -181,7 +182,7 @@ def priority_credit(value: Any) -> Micros:
 
 
 def retention(value: Any) -> Micros:
-    """Read a retention in microseconds. 0 keeps history for ever."""
+    """Return the retention in microseconds; 0 for `never`, which keeps finished runs for ever."""
     if str(value).strip().lower() == "never":
         return 0
     try:
@@ -209,7 +210,8 @@ def store(value: Any) -> str:
 
 
 def _check_dsn(dsn: str) -> None:
-    """Refuse a DSN that the driver cannot parse, because its error messages repeat parts of the password."""
+    """Raise `ValueError` for a DSN that the database driver could not parse, because the error messages of the driver
+    repeat parts of the password."""
     try:
         parts = urlsplit(dsn)
         parse_qsl(parts.query, strict_parsing=bool(parts.query))

@@ -1,5 +1,5 @@
-"""The configuration class of each role, with the settings of some groups of the table; and the table of all settings,
-with the roles that read each of them.
+"""The configuration class of each role, and the table of all settings. A class inherits the groups of settings that its
+role reads. The table is computed from the groups, and the roles of each setting from the classes.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class WorkerConfig(Connecting, WorkerRoleConfig, Logging):
 
 @dataclass(frozen=True, kw_only=True)
 class UpConfig(WorkerRoleConfig, ServerConfig):
-    """A server and a worker in one process."""
+    """The settings of `timeball up`: a server and a worker in one process."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +74,7 @@ CONFIGS: Final[dict[Role, type]] = {
 }
 
 
-# --- what follows from the table ----------------------------------------------------------------------------------
+# --- the table ----------------------------------------------------------------------------------------------------
 
 
 def _rows() -> list[Setting[Any]]:

@@ -56,7 +56,8 @@ def _at_most(descriptor: int, size: int) -> bytes:
 
 
 def _warn(path: Path) -> None:
-    """Warn once for each file, unless a folder above it denies access to other users."""
+    """Warn, once for each file, that every user of the machine can read it. Do not warn if a folder above it denies
+    access to other users."""
     if path in _warned or not all(_lets_others_through(parent) for parent in path.parents):
         return
     _warned.add(path)

@@ -58,7 +58,8 @@ class Given:
         return None if found is None else _read(setting, found.value, found.source)
 
     def used(self, name: str) -> Any:
-        """Return the value of a setting: the one that a source sets, else the default."""
+        """Return the value of a setting: the one that a source sets, else the default. `Setting.settle`, if the setting
+        has it, computes the final value from that."""
         setting, found = self.table[name], self(name)
         if found is None and setting.default is not None:
             found = setting.default(self) if callable(setting.default) else setting.value.read(setting.default)
@@ -80,7 +81,8 @@ class Given:
         return None
 
     def secret_files(self) -> list[Path]:
-        """Return the files that are named for secrets, and the configuration file if it contains a secret."""
+        """Return the paths of the files that contain secrets: those that a flag, a variable or `timeball.toml` names,
+        and `timeball.toml` itself if it contains a secret."""
         secrets = [setting for setting in self.table.values() if setting.secret]
         sources = [(setting, source) for setting in secrets for source in self._sources(setting)]
         named = [
@@ -93,7 +95,8 @@ class Given:
         return [found for path in named for found in secret_files.lasting(path)]
 
     def _sources(self, setting: Setting[Any]) -> Iterator[SettingSource]:
-        """Yield the sources of a setting, the most trusted first."""
+        """Yield the sources of a setting, in the order in which they are tried: flag, environment variable,
+        `timeball.toml`."""
         flag = self._flags.get(setting.name)
         file_flag = self._flags.get(setting.file_name)
         yield SettingSource(None if flag == () else flag, file_flag, setting.flag, setting.file_flag, setting.flag)

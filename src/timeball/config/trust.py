@@ -48,7 +48,8 @@ def is_loopback(server: str) -> bool:
 
 
 def check_server(url: str) -> None:
-    """Raise `ValueError` unless all URL parsers find the same scheme, host and port in it."""
+    """Raise `ValueError` unless the URL is an http or https address with a host and a valid port, and without the parts
+    that URL parsers read differently: user names, queries, fragments, blanks, control characters and backslashes."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or parts.query or parts.fragment or re.search(r"[\x00-\x20\x7f\\]", url):
         raise ValueError("it is not an http or https address")

@@ -48,7 +48,7 @@ class KnownKey(Struct, frozen=True, kw_only=True):
 
 
 class Replacement(Struct, frozen=True, kw_only=True):
-    """The changes of the stored keys when a server starts."""
+    """The changes of the stored keys when a server starts, and whether its own key is valid then."""
 
     accepted: bool
     """True if the key of the server is valid after the changes."""

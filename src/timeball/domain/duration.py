@@ -40,7 +40,8 @@ def parse(value: Duration, *, shortest: Micros = 0, longest: Micros = MAX_DURATI
 
 
 def render(length: Micros) -> str:
-    """Return the shortest text of a duration: `1h30m`, `1m30s` for 90 seconds, `0s` for zero."""
+    """Return the text of a duration in the largest units: `1h30m`, `1m30s` for 90 seconds, `0s` for zero. Fractions of
+    a millisecond are dropped."""
     parts: list[str] = []
     for unit in ("d", "h", "m", "s", "ms"):
         count, length = divmod(length, _UNITS[unit])

@@ -1,7 +1,7 @@
-"""All errors of Timeball, as one tree.
+"""The errors of the domain and of the operations, as one tree. Other layers add subclasses of `TimeballError`.
 
     TimeballError
-    ├── Invalid               a value is wrong; carries one Problem per wrong value
+    ├── Invalid               a value is wrong; carries one WrongValue per wrong value
     │   └── InvalidSchedule   a schedule is wrong
     ├── IdempotencyMismatch   the idempotency key was used before, with another body
     ├── Unauthorized          the API key is missing or unknown

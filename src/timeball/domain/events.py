@@ -1,7 +1,7 @@
 """The types of events, in one list, and the JSON of an event: a CloudEvent (specification version 1.0).
 
-`GET /v1/events` sends events of these types, and every other receiver of events uses the same list. To add a type: a
-member of `EventType` with its meaning, and, for a status of runs, its row in `RUN_EVENTS`.
+`GET /v1/events` sends events of these types, and all other code about events uses the same list. To add a type, add a
+member of `EventType` with its meaning and, if it is about a status of runs, a row in `RUN_EVENTS`.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ RUN_EVENTS: Final = {
     Status.CANCELLED: EventType.RUN_CANCELLED,
     Status.SKIPPED: EventType.RUN_SKIPPED,
 }
-"""The type of the event that a run reached a status."""
+"""By status: the type of the event that is sent when a run reaches this status."""
 
 
 class RunEventData(Struct, frozen=True, gc=False, rename="camel", omit_defaults=True, kw_only=True):

@@ -1,7 +1,7 @@
 """Instants: the whole system represents time as an int, in microseconds since the epoch, UTC.
 
-Every database compares, adds and stores integers in the same way. A run never starts early, with a precision of one
-microsecond.
+Every database compares, adds and stores integers in the same way. Nothing is rounded below one microsecond, so no
+rounding makes a run start before its time.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?([Zz]|[
 MAX: Final = (datetime(9999, 12, 31, tzinfo=UTC) - _EPOCH) // _TICK
 _FIRST_SECOND: Final = (datetime(1, 1, 2, tzinfo=UTC) - _EPOCH) // timedelta(seconds=1)
 _LAST_SECOND: Final = MAX // SECOND + 86_399
-"""The first and the last second that can be shown: one day inside the range of `datetime`, so that they can be shown in
-every zone."""
+"""The first and the last second that `render` shows, in UTC. `_FIRST_SECOND` and `MAX`, the limits of `to_datetime`,
+are one day inside the range of `datetime`, so that its results can be shown in every zone."""
 
 
 def of(moment: datetime) -> Micros:
@@ -39,8 +39,7 @@ def of(moment: datetime) -> Micros:
 
 
 def to_datetime(instant: Micros) -> datetime:
-    """Return the datetime of an instant, in UTC. An instant outside the years that can be shown becomes the nearest one
-    that can."""
+    """Return the datetime of an instant, in UTC. Instants before `_FIRST_SECOND` or after `MAX` become that limit."""
     return _EPOCH + timedelta(microseconds=max(_FIRST_SECOND * SECOND, min(MAX, instant)))
 
 
@@ -61,7 +60,7 @@ def parse(text: str, pointer: str = "") -> Micros:
 
 def render(instant: Micros) -> str:
     """Return the instant as RFC 3339 in UTC, with no fraction, milliseconds or microseconds, whichever is the shortest
-    exact form. An instant outside the years that can be shown becomes the nearest second that can, so that rendering
+    exact form. An instant before `_FIRST_SECOND` or after `_LAST_SECOND` is shown in that second, so that rendering
     never fails."""
     second, fraction = divmod(instant, SECOND)
     if fraction == 0:

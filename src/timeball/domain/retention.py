@@ -10,7 +10,7 @@ from timeball.domain.instant import DAY, Micros
 DEFAULT: Final = 30 * DAY
 SHORTEST: Final = DAY
 """Minimum retention. It is much longer than the planning horizon, so the fire of a run is past before the run may be
-deleted: the daily sums contain no fires to come."""
+deleted. The sums of deleted runs that the store keeps by day (`daily_sums`) therefore contain no future fires."""
 DAYS_AHEAD: Final = 3
 """Number of days after today whose partitions are created in advance."""
 KEY_LIFE: Final = 2 * DAY
@@ -19,7 +19,7 @@ one day after the runs of its job were deleted still gets the original answer.""
 
 
 def day_of(moment: Micros) -> Micros:
-    """Return the first instant of the day of an instant."""
+    """Return the first instant of the day, in UTC, that contains an instant."""
     return moment - moment % DAY
 
 

@@ -246,7 +246,8 @@ def rate_spent(facts: DiagnosisSnapshot, key: str, token_at: Micros) -> Reason:
 
 
 def let_through(code: Code, name: str, before: int) -> Reason:
-    """Return the reason of a run that waits at a gate which is open again: the gate opener lets the run pass soon."""
+    """Return the reason of a run that waits at a gate which is open again: a loop of the servers (`gate_opener`) lets
+    the run pass soon. `before` is the number of runs that pass the gate before it."""
     others = _before(before, "; {} before this one")
     return Reason(code=code, text=f"The gate {name} has room again: this run is about to become ready{others}.")
 

@@ -1,7 +1,7 @@
 """Computes the reasons for the state of a run or a job from a snapshot, in the order in which they matter now.
 
-A waiting run first needs its due time to pass, then the removal of its holds, then a worker. A later obstacle is
-included as well if it does not disappear by itself.
+A run waits first for its due time, then for the removal of its holds (an earlier run, the ordering key, a gate), then
+for a worker. The list also has reasons of a later stage if they do not disappear by themselves.
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ def _turn(facts: DiagnosisSnapshot) -> Reason:
 
 
 def _closed_gates(facts: DiagnosisSnapshot) -> list[Reason]:
-    """Return a reason for each limit that blocks the run at this moment."""
+    """Return a reason for each gate (limit or circuit breaker) that blocks the run at this moment."""
     now = facts.now
     reasons: list[Reason] = []
     if (permits := facts.permits) is not None and permits.taken >= permits.limit:

@@ -72,7 +72,7 @@ def _drain(draining: int) -> str:
 
 
 def _shortage(need: Need, workers: Sequence[WorkerOffer], draining: int) -> str:
-    """Return the missing requirement, as exactly as possible."""
+    """Return a text about the first requirement that no worker meets: a label, all the labels, or the resources."""
     if not workers:
         return _drain(draining) if draining else "there is no worker"
     if unknown := [

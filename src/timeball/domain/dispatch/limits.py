@@ -43,8 +43,8 @@ class RateLimit(Struct, frozen=True, rename="camel", forbid_unknown_fields=True,
 
     def bucket(self, spent_until: Micros, latest: Micros) -> TokenBucket:
         """Return the bucket with its stored state. `latest` is the last instant for which a token may have been taken,
-        because runs are claimed before their time. The stored `spent_until` may come from an earlier, larger limit, so
-        it is reduced to an empty bucket at `latest`."""
+        because runs are claimed before their time. The stored `spent_until` may come from an earlier limit with a
+        larger bucket. It is therefore reduced, if necessary, to that of a bucket which is empty at `latest`."""
         burst = self.limit if self.burst is None else self.burst
         return TokenBucket(burst, self.pace, min(spent_until, latest + burst * self.pace))
 

@@ -1,4 +1,4 @@
-"""Overlap policies: decide about a fire while an earlier run of the same job is alive."""
+"""The overlap policies. The policy of a job decides about a fire while an earlier run of the same job is alive."""
 
 from __future__ import annotations
 

@@ -45,8 +45,8 @@ KIND_MARK: Final = "@"
 gives begins with it.
 
 A worker without such labels accepts every kind; a worker with such labels accepts only these kinds. While there is a
-worker of the second sort, the runs that it could not execute wait in the queue of a profile that names their kind, like
-runs that require a label. There they do not block other runs."""
+worker that accepts only some kinds, the runs that it could not execute wait in the queue of a placement profile that
+names their kind, like runs that require a label. There they do not block other runs."""
 
 
 def kind_label(kind: str) -> str:
@@ -98,13 +98,14 @@ class Offer(Struct, kw_only=True):
     dedicated: bool = False
     """True if the worker accepts only runs that require one of its labels."""
     reserved_for: str | None = None
-    """The placement profile of a waiting run that the worker is reserved for. Runs of other profiles get nothing."""
+    """The placement profile of a waiting run that the worker is reserved for. The worker gets no runs of other
+    profiles."""
     kinds: frozenset[str] | None = None
     """The task kinds that the worker accepts, as labels; None if it accepts every kind."""
 
     def suits(self, need: Need) -> bool:
-        """True if the worker could execute a run with these requirements, if it had enough free resources. A worker
-        that accepts only some kinds could not, unless the requirements name the kind."""
+        """True if the worker could execute a run with these requirements, if it had enough free resources. If the
+        worker accepts only some kinds, the requirements must name one of them."""
         return self.may_suit(need) and (self.kinds is None or not self.kinds.isdisjoint(need.labels))
 
     def may_suit(self, need: Need) -> bool:

@@ -1,8 +1,9 @@
 """Preemption: a running attempt whose job allows it gives its slots to a waiting run of a higher priority class.
 
 The worker suspends the process of the attempt, and resumes it when the other run has ended. An attempt that cannot be
-suspended is released, which does not count as an attempt. Preemption is bounded, so that no run starves: a run is
-preempted at most `MAX_PREEMPTIONS` times, and suspended for at most `MAX_PREEMPTION_DURATION` each time.
+suspended is released: its run becomes ready again, and the released attempt does not count. Preemption is bounded, so
+that no run starves: a run is preempted at most `MAX_PREEMPTIONS` times, and suspended for at most
+`MAX_PREEMPTION_DURATION` each time.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Running(Struct, frozen=True):
 
 
 class PreemptingRun(Struct, frozen=True):
-    """The first claimable run of a placement profile."""
+    """The first claimable run of a placement profile. A running attempt may be preempted for it."""
 
     run_id: str
     priority: int
@@ -91,8 +92,9 @@ def choose(
     attempts that could be preempted, the one with the lowest priority is chosen, and among those the one that started
     last.
 
-    A slot that becomes free goes to the run with the first rank. No attempt is therefore preempted on a worker where
-    that run may not preempt: its class is not high enough, or it has not waited long enough.
+    A slot that becomes free goes to the run of the best rank that fits. So if a run cannot preempt (its class is not
+    high enough, it has not waited long enough, or it is `gated`), no run of a worse rank preempts on a worker that
+    could execute that run.
     """
     open_to = {each.session for each in running}
     for first in waiting:

@@ -165,7 +165,7 @@ class JobSpec(
 
     @property
     def gated(self) -> bool:
-        """True if the job shares a concurrency or rate limit with other jobs. The limit is checked when a run could
+        """True if the job has a concurrency or rate limit, which other jobs may share. It is checked when a run could
         start."""
         return self.concurrency is not None or self.rate_limit is not None
 
@@ -179,8 +179,8 @@ class JobSpec(
 
     @property
     def refers(self) -> bool:
-        """True if the spec refers to objects that must exist: tasks, calendars, a kind of worker, a location for
-        results, or a job to follow."""
+        """True if the spec refers to something that a submit has to look up: registered tasks, calendars, workers with
+        labels or resources, a location for results, or a job to follow."""
         return (
             self.task_id is not None
             or bool(self.calendars)
@@ -276,7 +276,7 @@ class Job(Struct, frozen=True, gc=False, kw_only=True):
     anchor: Micros
     """The instant at which the schedule takes effect: no fire is before it, and the grid of an interval starts here."""
     next_fire_at: Micros | None
-    """The first fire that has neither a run nor a ledger row yet. None if the schedule is exhausted."""
+    """The first fire that has neither a run nor a ledger row yet. None if no such fire is known."""
     plan_at: Micros | None
     """The instant at which the planner has to plan the job: `HORIZON` before the next fire, but not before the last
     planned fire is due, so that at most one future run exists. None if the planner has nothing to do."""
@@ -296,8 +296,7 @@ class Job(Struct, frozen=True, gc=False, kw_only=True):
     """The id of the ledger row of the newest fires, if they were missed or skipped. The next such fire extends the row.
     """
     upstream_events: tuple[Micros, ...] = ()
-    """The fires of a job that follows another job that wait to be planned, in order. They are loaded only for planning.
-    """
+    """For a job that follows another job: its fires that are not planned yet, in order. Loaded only for planning."""
 
     @property
     def serial(self) -> bool:
@@ -313,7 +312,7 @@ class Job(Struct, frozen=True, gc=False, kw_only=True):
     @property
     def spread(self) -> str:
         """The text that determines the part of the fire time that the schedule leaves open: the slot in a window, or
-        else the input of the hash for `H`, which is stable for a job of this name."""
+        else the text that `H` in a cron expression hashes, which is the same for every job of this name."""
         if self.slot is not None:
             return f"{schedule.SLOT}{self.slot}"
         return f"{self.tenant}/{self.spec.name or self.id}"
@@ -331,7 +330,7 @@ def plan_at(next_fire_at: Micros | None, last_planned: Micros | None) -> Micros 
 
 
 def is_overdue(job: Job, now: Micros) -> bool:
-    """True if the planner has to plan the job first: a fire is due, or a blocked run has to be decided."""
+    """True if the job must be planned before a change of it: a fire is due, or a blocked run has to be decided."""
     return job.state is JobState.ACTIVE and job.plan_at is not None and job.plan_at <= now
 
 
@@ -378,7 +377,7 @@ def without_parameters(spec: JobSpec) -> JobSpec:
 
 
 def decode_spec(text: str | bytes) -> JobSpec:
-    # An encoded spec without offloaded parameters rarely ends like this, so that few specs are decoded in vain.
+    # An encoded spec without offloaded parameters rarely ends like this, so few specs are decoded twice.
     if text.endswith('.json"}') if isinstance(text, str) else text.endswith(_END):
         try:
             found = _decode_stowed(text)

@@ -118,7 +118,7 @@ class LaneJob(Struct, frozen=True, kw_only=True):
 
 class Sample(Struct, frozen=True):
     """A sample of the runs of a tenant in a range. The range is divided into parts, and the number of runs per part is
-    limited, so that frequent jobs do not hide the others."""
+    limited, so that frequent jobs do not hide other jobs."""
 
     runs: list[LaneRun]
     full: frozenset[int]
@@ -165,7 +165,7 @@ def edges(since: Micros, until: Micros, parts: int) -> list[Micros]:
 
 def counted(runs: Iterable[LaneRun], ends: Sequence[Micros]) -> list[LaneCounts]:
     """Count runs by the part of the range that contains their fire. `ends` has the boundaries of the parts. A fire
-    before the range counts in the first part."""
+    before the range counts in the first part, a fire after it in the last part."""
     found = [LaneCounts({}) for _ in ends[1:]]
     length = ends[-1] - ends[0]
     for run in runs:

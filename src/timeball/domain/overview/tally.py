@@ -1,9 +1,9 @@
 """Statistics of the runs that ended in an interval of time: counts by status, and a histogram of lateness. The
 statistics of several intervals can be added up.
 
-A bucket of the histogram is 19 % wider than the one before (four to an octave), so that a percentile is off by at most
-9 %. The runs of a minute on a busy server fill about ten buckets, and the intervals of a day are added up within
-milliseconds.
+A bucket of the histogram is 19 % wider than the one before: the bounds double every four buckets. So a percentile is
+off by at most 9 %. The runs of a minute on a busy server fill about ten buckets, and the intervals of a day are added
+up within milliseconds.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class RunTally(Struct, omit_defaults=True):
     ends: dict[str, int] = {}
     """Number of runs by terminal status. Fires that never became a run count as `skipped` or `missed`."""
     late: dict[int, int] = {}
-    """Number of ended runs that had started, by the bucket of their lateness."""
+    """Number of ended runs that had started, without those of backfills, by the bucket of their lateness."""
 
     def count(self, what: str, times: int = 1) -> None:
         self.ends[what] = self.ends.get(what, 0) + times

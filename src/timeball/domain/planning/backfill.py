@@ -2,7 +2,7 @@
 
 At most `parallelism` runs of a backfill are alive at the same time; the next run is created when one of them has ended.
 A backfill of years therefore occupies only a few rows. It also does not delay other runs: a new run waits at most for
-the backfill runs that were created before it became due, because later ones became claimable later and have a lower
+the backfill runs that were created before it became due, because later ones became claimable later and so have a worse
 rank.
 """
 
@@ -32,11 +32,11 @@ MAX_FIRES: Final = 100_000
 """Maximum number of fires of one backfill."""
 MAX_PARALLEL: Final = 1_000
 MAX_RUNS: Final = 500
-"""Maximum number of runs that one step creates."""
+"""Maximum number of fires that one call of `next_fires` returns, and so of runs that one transaction creates."""
 SLICE_FIRES: Final = 5_000
-"""Number of fires that are counted before the event loop gets its turn: about 10 milliseconds of work."""
+"""Number of fires after which `survey` yields, so that the event loop can do other work: about 10 milliseconds."""
 SLICE_WORK: Final = 3_000
-"""Units of work on calendars (about 3 microseconds each) before the event loop gets its turn."""
+"""Units of work on calendars (about 3 microseconds each) after which `survey` and `look_ahead` yield."""
 MAX_CALENDAR_WORK: Final = 2_000_000
 """Units of work (about 3 microseconds each) that one survey may spend on calendars."""
 
@@ -221,8 +221,8 @@ def _as_asked(backfill: Backfill, job: Job) -> Job:
 
 def run_of(backfill: Backfill, job: Job, fire_time: Micros, now: Micros) -> NewRun:
     """Return the run for one fire of a backfill. It uses the current spec of the job with the past fire time. Its
-    priority is one level below other runs of the job, it has no start deadline, and it does not check the overlap with
-    other runs of the job. Only its end is settled under the lock on the job."""
+    priority is one level below that of other runs of the job, but at least 0. It has no start deadline, and the overlap
+    policy ignores it. Its end is settled under the lock on the job (`serial`), which also covers the backfill."""
     run_id = ids.run(now, ids.Digest(f"{backfill.id}/{fire_time}"))
     run = new_run(job, run_id, Origin.BACKFILL, fire_time, now, eligible_at=now, retry_of=backfill.id)
     level = max(0, run.priority - 1)

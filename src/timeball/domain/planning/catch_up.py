@@ -21,8 +21,8 @@ NEVER: Final = 0
 
 
 class SearchPaused(Exception):
-    """Raised when the search for the newest late fire exceeds the work that one plan may do. The calendar pages that
-    were computed stay cached, so that the next plan gets further."""
+    """Raised when the search for the newest late fire exceeds the work that one plan may do. The calendar pages
+    (`calendar_timeline`) that were computed stay cached, so that the next plan gets further."""
 
 
 class CatchUpRule:
@@ -40,7 +40,8 @@ class CatchUpRule:
         self.late = NEVER if spec.one_shot else now - TOLERANCE
         """A run that should have started before this instant is late."""
         self.dropped = self.late
-        """A fire whose run should have started before this instant is missed, unless it is the newest late fire."""
+        """A fire whose run should have started before this instant is missed. Unless `catchUp` is `none`, the newest
+        late fire is an exception."""
         if spec.catch_up == "all":
             self.dropped = min(self.late, now - duration.parse(spec.catch_up_window))
         self.expired = NEVER if spec.start_deadline is None else now - duration.parse(spec.start_deadline)

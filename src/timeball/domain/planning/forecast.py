@@ -1,8 +1,9 @@
 """Forecasts the fires of many jobs in buckets of time, with bounded work.
 
-Jobs with the same fires are counted together: a thousand jobs at midnight are one rule. A rule with more than
-`MAX_OF_RULE` fires is counted up to this number and extrapolated at the same rate. After `MAX_INSTANTS` fires in all,
-the remaining rules are not counted. The forecast reports the number of jobs of both kinds.
+Jobs with the same fires are counted together, as one *rule*: a thousand jobs at midnight are one rule. A rule with more
+than `MAX_OF_RULE` fires is counted up to this number and extrapolated at the same rate. After `MAX_INSTANTS` fires in
+all, the remaining rules are not counted. The forecast reports how many jobs were extrapolated (`estimated`) and how
+many were not counted (`left_out`).
 
 For the buckets with the most work, the forecast names the jobs that need the most of it. While rules are counted, each
 bucket keeps the few rules whose largest job needs the most: these contain the largest jobs of the bucket.
@@ -41,7 +42,7 @@ class ForecastBucket(Struct):
     run_seconds: float = 0.0
     """Expected slot seconds: the sum of slots times run duration, for jobs whose duration is known."""
     jobs: int = 0
-    """Number of jobs that fire in it."""
+    """Number of jobs that fire in the bucket."""
 
 
 class LoadCause(Struct, frozen=True):
@@ -56,17 +57,18 @@ class LoadCause(Struct, frozen=True):
 class BusyBucket(Struct, frozen=True):
     bucket: ForecastBucket
     causes: list[LoadCause]
-    """The jobs that need the most slot seconds in it, at most `MAX_CAUSES`."""
+    """The jobs that need the most slot seconds in the bucket, at most `MAX_CAUSES`."""
 
 
 class Forecast(Struct):
     buckets: list[ForecastBucket]
     busiest: list[BusyBucket] = []
-    """The buckets with the most slot seconds, at most `MAX_BUSIEST`. Without a known duration, the fires decide."""
+    """The buckets with the most slot seconds, at most `MAX_BUSIEST`. If the seconds are equal, the number of fires
+    decides."""
     jobs: int = 0
     """Number of jobs that were counted."""
     estimated: int = 0
-    """Number of counted jobs that have too many fires, so that the rest of their fires is estimated."""
+    """Number of counted jobs with more than `MAX_OF_RULE` fires. Their further fires are estimated."""
     left_out: int = 0
     """Number of jobs that were not counted."""
     unmeasured: int = 0
@@ -197,8 +199,8 @@ def _key(job: Job) -> object:
 
 
 def _counted(rule: _Rule, buckets: Sequence[ForecastBucket], after: Micros) -> tuple[dict[int, int], int, bool]:
-    """Return the number of fires of one job of a rule by bucket, the number of fires that were counted, and True if the
-    rest was estimated."""
+    """Return the number of fires of one job of a rule by bucket, the number of fires that were counted, and True if
+    further fires were estimated."""
     first, width, end = buckets[0].since, buckets[0].until - buckets[0].since, buckets[-1].until
     counts: dict[int, int] = {}
     looked_at = 0

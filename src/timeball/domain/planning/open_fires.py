@@ -33,8 +33,9 @@ def fires(job: Job, after: Micros) -> Iterator[Micros]:
 
 
 def open_fires(job: Job, after: Micros, closures: Closures) -> Iterator[Micros]:
-    """Yield the fires of a job after an instant, in order, as its calendars allow them. The iterator ends if it finds
-    no open fire within `MAX_PAUSES` and `MAX_SEARCH_WORK`."""
+    """Yield the fires of a job after an instant that its calendars do not exclude, in order. With `excluded:
+    next_open`, one fire at the end of each closure replaces the excluded ones. The iterator ends if it finds no open
+    fire within `MAX_PAUSES` and `MAX_SEARCH_WORK`."""
     pauses, worked = 0, closures.work
     for instant in seek_open_fires(job, after, closures):
         if instant is not None:
@@ -45,9 +46,9 @@ def open_fires(job: Job, after: Micros, closures: Closures) -> Iterator[Micros]:
 
 
 def seek_open_fires(job: Job, after: Micros, closures: Closures) -> Iterator[Micros | None]:
-    """Yield the fires of a job after an instant, in order, as its calendars allow them. Unlike `open_fires`, the search
-    never gives up; it yields None at each pause, so that the caller can stop it. A closure with many fires is skipped
-    in one step."""
+    """Yield the same fires as `open_fires`: those that calendars do not exclude, and those that replace excluded ones.
+    Unlike there, the search never gives up; it yields None at each pause, so that the caller can stop it. A closure
+    with many fires is skipped in one step."""
     opens: Micros | None = None
     ahead = fires(job, after)
     instant = next(ahead, None)

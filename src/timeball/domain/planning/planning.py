@@ -3,8 +3,8 @@
 The plan applies the catch-up rule and the start deadline to overdue fires. The store decides about overlap later, under
 a lock on the job.
 
-Calendars are evaluated when a fire is due, not before, so that a change of a calendar takes effect until then. A closed
-fire becomes part of a ledger row. With `excluded: next_open` the job then has one *deferred fire* (field
+Calendars are evaluated when a fire is due, not before, so that a change of a calendar before that instant takes effect.
+A closed fire becomes part of a ledger row. With `excluded: next_open` the job then has one *deferred fire* (field
 `deferred_fire`): it is at the first open instant, and replaces all fires of the closure.
 """
 
@@ -64,7 +64,7 @@ class PlannedFire(Struct, frozen=True, gc=False):
     fire_time: Micros
     origin: Origin
     eligible_at: Micros
-    """The instant from which on the run may be claimed. Its rank counts from it, too."""
+    """The instant from which on the run may be claimed. The rank of the run is computed from it, too."""
 
 
 class Span(Struct, frozen=True):
@@ -112,8 +112,8 @@ class _Gap(Struct):
 
 
 def begin(job_id: str, tenant: str, spec: JobSpec, now: Micros) -> tuple[Job, PlannedFire | None]:
-    """Return a new job, and its first fire if the fire is near enough to become a run now. For a one-shot this
-    completes the planning: most jobs are one-shots, and most of those are immediate."""
+    """Return a new job, and its first fire if the fire is near enough to become a run now. If that is the fire of a
+    one-shot, the planner has nothing left to do: most jobs are one-shots, and most of those are immediate."""
     immediate = type(spec.schedule) is Immediate
     job = Job(
         id=job_id,
@@ -174,8 +174,8 @@ def plan(
     most_runs: int = MAX_RUNS,
     most_instants: int = MAX_INSTANTS,
 ) -> JobPlan:
-    """Plan all due fires by the catch-up rule, and at most one future fire within the horizon. The fires in `taken`
-    have a verdict already and are ignored."""
+    """Plan the due fires by the catch-up rule (at most `most_runs` runs of at most `most_instants` fires), and at most
+    one future fire within the horizon. The fires in `taken` have a verdict already and are ignored."""
     spec = job.spec
     if spec.max_runs is not None:
         most_runs = min(most_runs, spec.max_runs - job.fired)
@@ -349,7 +349,8 @@ def _skip_missed(
     upcoming: Micros, ahead: Iterator[Micros], before: Micros, limit: int
 ) -> tuple[_Gap, Micros, Iterator[Micros]]:
     """Skip the oldest fires after a long outage quickly: fires that are followed by another fire before the instant
-    `before`, at most `limit` of them. Return their gap, the next fire and the rest of the fires."""
+    `before`, at most `limit` of them. Return their gap, the first fire that was not skipped, and the iterator of the
+    fires after it."""
     first = last = upcoming
     count = 0
     for following in islice(ahead, limit):

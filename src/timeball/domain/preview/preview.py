@@ -1,4 +1,5 @@
-"""Preview of a schedule before it is saved: its sentence, its next fires with their marks, and warnings.
+"""Preview of a schedule before it is saved: a sentence that describes it, its next fires with their marks, and
+warnings.
 
 A fire that a clock change affects has a mark, and a note with the reason:
 
@@ -53,8 +54,8 @@ class Fire:
 
     @property
     def local(self) -> datetime:
-        """The local time of the fire. The offset is rounded to minutes, because RFC 3339 has no seconds in an offset;
-        Monrovia had some until 1972."""
+        """The local time of the fire. The offset is rounded to minutes, because an offset in RFC 3339 has no seconds;
+        that of the zone Africa/Monrovia had seconds until 1972."""
         return instant.to_datetime(self.at).astimezone(_fixed(round(self.offset / 60)))
 
 
@@ -97,8 +98,8 @@ def around(
     ends: Micros | None = None,
 ) -> Iterator[Marked]:
     """Yield the fires after an instant, with the marks of calendars. `fires` returns the fires of the schedule after
-    any instant. For each closure, the first excluded fires come first, then the fires after it. There is no deferred
-    fire after the schedule `ends`. The iterator ends at a closure whose end was not found."""
+    any instant. For each closure, the first `MAX_EXCLUDED` excluded fires come first, then the fires after it. There is
+    no deferred fire after the schedule `ends`. The iterator ends at a closure whose end was not found."""
     ahead = fires(after)
     upcoming = next(ahead, None)
     while upcoming is not None:

@@ -25,7 +25,8 @@ _OFTEN: Final = "once a second is the highest frequency at which a schedule can 
 
 
 class _Round(NamedTuple):
-    """A field of an expression, which restarts with each larger unit: the minute with each hour."""
+    """A field of a cron expression, with the name of the next larger unit. The values of the field restart with each of
+    these units: the minutes with each hour."""
 
     field: str
     name: str

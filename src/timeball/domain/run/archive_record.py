@@ -3,7 +3,7 @@
 The field names are those of the API, all fields are always present, and times are RFC 3339 in UTC. A record is complete
 without Timeball and without the job, which may be deleted by then.
 
-There are three kinds of objects, each in the folder of a day, which is the day of the run's id:
+There are three kinds of objects, each in the folder of a day: the day on which the runs were created, as in their ids.
 
     executions/2026/11/15/runs-r_0194…-5f2c….ndjson.gz    runs, in the order of their ids: one `Record` per line
     executions/2026/11/15/logs-r_0194…-80a1….ndjson.gz    output of these runs: one `LogRecord` per line
@@ -131,13 +131,13 @@ class Part(Struct, frozen=True, rename="camel", omit_defaults=True):
     last_id: str
     first_fire_time: str = ""
     last_fire_time: str = ""
-    """The latest fire time in the object. For a span, its last fire counts."""
+    """The latest fire time in the object. For a row of several fires (a span), the last of them counts."""
     statuses: dict[str, int] = {}
 
 
 class Manifest(Struct, frozen=True, rename="camel"):
-    """The objects that one archiving of a day wrote. They are complete when the manifest exists. Another archiving of
-    the same day adds another manifest."""
+    """The list of the objects that one archiving of a day wrote. The objects are complete when the manifest exists.
+    Another archiving of the same day adds another manifest."""
 
     format: int
     day: str

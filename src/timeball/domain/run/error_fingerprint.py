@@ -1,4 +1,4 @@
-"""Computes the fingerprint of a failure: a short hash that is equal for failures with the same cause.
+"""Computes the fingerprint of a failure: a short hash that groups failures which probably have the same cause.
 
 The messages of two failures with the same cause are rarely equal, because they contain ids, times, numbers, paths and
 values of the data. Each of these is replaced by a placeholder before hashing; the remaining words identify the error.
@@ -17,8 +17,8 @@ from timeball.domain.run.lifecycle import Failure
 LENGTH: Final = 12
 """Length of a fingerprint, in hexadecimal digits."""
 NO_FINGERPRINT: Final = "none"
-"""Stands for the fingerprint of runs that gave up before the store kept fingerprints. It is not
-hexadecimal, so no failure has it."""
+"""Stands for the fingerprint of runs that failed for good before the store kept fingerprints. It is not hexadecimal, so
+no failure has it."""
 LOOKED_AT: Final = 2_000
 """Number of characters of a message that are used. Later characters are the tail of an output and do not identify the
 error."""
@@ -68,7 +68,8 @@ element skips the search where the pattern cannot match."""
 
 
 def fingerprint(failure: Failure) -> str:
-    """Return the fingerprint of a failure. Failures with the same cause have the same fingerprint, in every run."""
+    """Return the fingerprint of a failure. Failures of the same kind whose messages differ only in ids, times, numbers,
+    paths or quoted values have the same fingerprint, in every run."""
     parts = (
         failure.kind,
         str(failure.exit_code),

@@ -1,4 +1,4 @@
-"""Jobs that follow other jobs: decides which ends of runs cause a fire of them."""
+"""Decides which ends of runs cause a fire of a job that follows another job."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def goes_on(job: Job) -> bool:
 
 
 def is_awake(job: Job) -> bool:
-    """True if the job may still fire and its `endAt` has not passed. The planner plans the job until then."""
+    """True if the job may still fire and its `endAt` has not passed. The planner sets `plan_at` to None when it has."""
     return goes_on(job) and (job.spec.ends is None or job.plan_at is not None)
 
 

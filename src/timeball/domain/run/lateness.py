@@ -14,9 +14,10 @@ class Lateness(Struct, frozen=True):
     scheduler: Micros
     """The time from the due time until the run was created: the planner was late, or the job was paused."""
     blocked: Micros
-    """The time from then until the run could be claimed: an earlier run, its ordering key or a limit blocked it."""
+    """The time from the creation until the run could be claimed: an earlier run, the ordering key or a limit blocked
+    it."""
     queue: Micros
-    """The time from then until a worker with a free slot claimed the run."""
+    """The time from the instant at which the run could be claimed until a worker with a free slot claimed it."""
     worker: Micros
     """The time from the claim until the worker started the run."""
 

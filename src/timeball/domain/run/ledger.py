@@ -13,7 +13,8 @@ TOLERANCE: Final = 2 * SECOND
 """Maximum delay, in microseconds, of a start that is on time. A fire that is planned later than this is overdue: the
 catch-up rule decides about it."""
 UNPLANNABLE: Final = "the job could not be planned, and was changed before it could"
-"""The reason of due fires that a change of their job skips for good. The error follows it."""
+"""The reason of due fires that could not be planned, and that a change of their job skipped for good. The ledger row
+has the text of the error after it."""
 FORGONE: Final = "the job was paused, and its schedule was changed before it was resumed"
 """The reason of fires that were missed because the schedule was changed during a pause."""
 
@@ -40,7 +41,7 @@ DUE: Final = frozenset({Origin.SCHEDULE, Origin.CATCH_UP})
 
 class Verdict(StrEnum):
     OPEN = "open"
-    """Not decided yet: the run has not started, or has not ended."""
+    """Not decided yet, because the run has not ended."""
     ON_TIME = "on_time"
     LATE = "late"
     CAUGHT_UP = "caught_up"
