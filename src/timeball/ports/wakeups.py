@@ -10,13 +10,13 @@ from typing import Protocol
 
 class Topic(StrEnum):
     PLAN = "plan"
-    """A job was created or changed: the planner may have to plan it earlier than its next turn."""
+    """A job was created or changed: the planner may have to plan it before its next tick."""
     READY = "ready"
-    """A run may be claimed now or soon: the dispatcher may have to claim it before its next turn."""
+    """A run may be claimed now or soon: the dispatcher may have to claim it before its next tick."""
     PAUSE = "pause"
     """A job was paused until an instant: the pause resumer has to resume it then."""
     GATE = "gate"
-    """A run waits at a gate that opens at a certain time: the gate opener may have to check it before its next turn."""
+    """A run waits at a gate that opens at a certain time: the gate opener may have to check it before its next tick."""
     BACKFILL = "backfill"
     """A backfill was created, or one of its runs ended: the backfiller may create another run."""
     CANCEL = "cancel"

@@ -16,7 +16,7 @@ from timeball.domain.run.status import Status
 
 
 class RunChange(Struct, frozen=True, gc=False):
-    """A run reached a status."""
+    """A run reached a status, or its attempt reported progress."""
 
     run_id: str
     job_id: str
@@ -69,7 +69,7 @@ Recorded = Change | JobSeen
 
 
 class RunColumns(NamedTuple):
-    """Changes of many runs, without an object for each of them."""
+    """The changes of many runs as columns: one sequence per field, without an object for each run."""
 
     run_ids: Sequence[str]
     job_ids: Sequence[str]

@@ -17,7 +17,8 @@ class ClockRefused(TimeballError):
 
 
 class ClockState(Struct, frozen=True, kw_only=True):
-    """The store's time and the wall clock, and whether planning is held because of a difference between them."""
+    """The store's time, the wall clock, and whether planning is held: no fires are planned, because the two differ too
+    much."""
 
     store_time: Micros
     wall_clock: Micros | None

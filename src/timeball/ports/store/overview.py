@@ -76,15 +76,16 @@ class OverviewStore(Protocol):
     async def attention_facts(self, tenant: str) -> AttentionFacts: ...
 
     async def sampled_runs(self, tenant: str, edges: Sequence[Micros], limit: int) -> Sample:
-        """Return a sample of the runs of a tenant: at most `limit` runs with fires between two consecutive edges."""
+        """Return a sample of the finished runs of a tenant: between each two consecutive edges, the `limit` runs with
+        the newest fires."""
         ...
 
     async def lane_jobs(
         self, tenant: str, ids: Sequence[str], since: Micros, *, text: str | None = None, tag: str | None = None
     ) -> list[LaneJob]:
-        """Return the jobs in `ids`, and some hundred jobs of the tenant that have live runs or fire next. With `text`,
-        only jobs that have it in their name or as their id; with `tag`, only jobs with this tag. Fires before `since`
-        are ignored."""
+        """Return the jobs in `ids`, jobs of the tenant with live runs, jobs that fire next, and with `tag` the newest
+        jobs with this tag; the number of each kind is bounded. With `text`, only jobs that have it in their name or as
+        their id; with `tag`, only jobs with this tag. Fires before `since` are ignored."""
         ...
 
     async def lane_runs(self, job_ids: Sequence[str], since: Micros | None, until: Micros, limit: int) -> list[LaneRun]:
@@ -97,8 +98,9 @@ class OverviewStore(Protocol):
         self, job_ids: Sequence[str], edges: Sequence[Micros], limit: int
     ) -> dict[str, list[LaneCounts]]:
         """Return how the runs of each job ended between each two consecutive edges. The edges are equally far apart.
-        About `limit` runs are counted in all: each job has a share of this number, and of a job with more runs, at most
-        its share is counted between two edges."""
+        About `limit` runs are counted in all, and each job has an equal share of this number. If a job has more runs
+        than its share, the share is divided equally between the intervals, and no more runs are counted in an
+        interval."""
         ...
 
     async def schedules_of(self, job_ids: Sequence[str]) -> list[Job]:

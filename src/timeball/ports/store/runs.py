@@ -183,10 +183,9 @@ class RunStore(Protocol):
         ...
 
     async def next_eligible_at(self, after: Micros = 0, *, constrained_after: Micros = 0) -> Micros | None:
-        """Return when the next READY run may be claimed, among runs that become eligible after `after`: those before it
-        wait for a worker that has no pending poll. For runs with a placement profile, which not every worker can
-        execute, `constrained_after` replaces `after`. None: there is no such run.
-        """
+        """Return when the next READY run becomes eligible, among runs that become eligible after `after`. Runs that
+        were eligible before wait for a worker, not for a time. For runs with a placement profile, which not every
+        worker can execute, `constrained_after` replaces `after`. None: there is no such run."""
         ...
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[Settled | None]:
@@ -216,10 +215,9 @@ class RunStore(Protocol):
         ...
 
     async def request_cancel(self, run_ids: Sequence[str]) -> list[Cancelling | None]:
-        """End waiting runs as CANCELLED. Mark RUNNING runs, which can then only end as `cancelled`; a workflow run with
-        the runs of its tasks. Return one result per id, in order. None: there is no such run. A repeated call changes
-        nothing.
-        """
+        """End waiting runs as CANCELLED. Mark RUNNING runs, which can then only end as CANCELLED. For a RUNNING
+        workflow run, do the same with the live runs of its tasks. Return one result per id, in order. None: there is no
+        such run. A repeated call changes nothing."""
         ...
 
     async def holding(self, session: str) -> dict[int, Wanted]:
@@ -280,7 +278,8 @@ class PreemptionStore(Protocol):
         fits on the slots of the attempt, and no other attempt is preempted for that run. The guard is: id, attempt and
         token are those of the row, and the run is RUNNING.
 
-        Return True if some attempt is preempted or could be. False: the caller need not call again soon.
+        Return True if a running attempt allows preemption, or a preemption is open. False: the caller need not call
+        again soon.
         """
         ...
 

@@ -23,7 +23,8 @@ class _Pending(Struct, frozen=True):
 
 
 class CommittedChanges:
-    """Receives what transactions changed, in the thread of the event loop."""
+    """Counts the changes of committed transactions for the statistics, and passes them on to the listener, if there is
+    one. The driver calls it in the thread of the event loop."""
 
     def __init__(self) -> None:
         self.listener: ChangeListener | None = None

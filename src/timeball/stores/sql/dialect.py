@@ -124,7 +124,7 @@ class Dialect:
             if self.numbered:
                 arrays = ", ".join(f"{place(f'{name}.{column}')}::text::{kind}[]" for column, kind in columns)
                 return f"unnest({arrays}) AS {name}({', '.join(column for column, _ in columns)})"
-            if rows:  # without numbers, which SQLite would look up one by one
+            if rows:  # plain `?`: SQLite looks up every parameter that has a number or a name
                 values = ", ".join([f"({', '.join('?' * len(columns))})"] * rows)
                 picked = ", ".join(f"column{at} AS {c}" for at, (c, _) in enumerate(columns, 1))
                 return f"(SELECT {picked} FROM (VALUES {values})) AS {name}"

@@ -88,7 +88,8 @@ Work = Callable[[Tx], Awaitable[T]]
 class Driver(Protocol):
     @property
     def committed(self) -> CommittedChanges:
-        """Receives what transactions changed, after their commits."""
+        """The object that counts changes for the statistics and passes them on to the listener. The driver gives it the
+        changes of each transaction after the commit."""
         ...
 
     async def open(self) -> None: ...

@@ -38,7 +38,7 @@ class LeaseState(IntEnum):
     """States of the lease of a session in the column `workers.lapsed`."""
 
     HELD = 0
-    """Valid until `lease_until`, and may be renewed until then."""
+    """The lease is valid until `lease_until`, and may be renewed until then."""
     LAPSED = 1
     REVOKED = 2
     """The API key was revoked: the lease is valid until `lease_until`, and cannot be renewed."""

@@ -13,4 +13,4 @@ class StorePart:
     def __init__(self, driver: Driver, credit: Micros = CREDIT) -> None:
         self._db = driver
         self._credit = credit
-        """How much waiting time one level of priority is worth when runs are ranked."""
+        """Microseconds of waiting time that one level of priority is worth when runs are ranked."""

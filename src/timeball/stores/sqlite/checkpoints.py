@@ -14,9 +14,8 @@ import structlog
 from timeball.stores.sqlite.file import Database
 
 EVERY: Final = 24_000
-"""Number of written rows after which a checkpoint is made. In normal use this is about a third of the number at which
-SQLite would make the checkpoint in the writer thread.
-"""
+"""Number of written rows after which a checkpoint is made. In normal use, SQLite would make a checkpoint in the writer
+thread only after about three times as many rows."""
 NOT_MOVED: Final = "the checkpoint of the SQLite log failed"
 _log = structlog.get_logger()
 

@@ -249,8 +249,8 @@ class _ThreadedDriver(_NoOthers):
             await asyncio.to_thread(self._end, writer, (readers, slow), checkpoints)
 
     def _end(self, writer: threading.Thread, readers: Sequence[ThreadPoolExecutor], checkpoints: Checkpoints) -> None:
-        """Close the readers before the writer: if the last connection may write, SQLite leaves one file without a
-        log."""
+        """Close the readers before the writer: if the last connection to be closed may write, SQLite deletes the log,
+        and only the database file is left."""
         for each in readers:
             each.shutdown()
         for connection in self._reading:

@@ -56,8 +56,8 @@ KEYS_OF_JOBS = query("keys_of_jobs")
 END_BACKFILLS = query("end_backfills")
 
 MAX_LIVE: Final = 2_000
-"""Maximum number of live runs of a job that are all read when the job changes. Of a job with more, only the runs that
-need a decision each are read: a million runs would take more than a gigabyte."""
+"""If a job has this many live runs or more, an amendment reads only those that need a decision each: a million runs
+would take more than a gigabyte."""
 
 
 class Writes(Struct):
@@ -187,8 +187,8 @@ async def _write(tx: Tx, loaded: Loaded, decided: Decided) -> None:
 
 
 async def _live_runs(tx: Tx, job_ids: Collection[str], all_runs_of: Container[str] = ()) -> dict[str, list[RunRow]]:
-    """Lock and return the live runs of jobs. Of a job with more than `MAX_LIVE`, return only the runs that need a
-    decision each, unless the job is in `all_runs_of`."""
+    """Lock and return the live runs of jobs. Of a job with `MAX_LIVE` live runs or more, return only the runs that need
+    a decision each, unless the job is in `all_runs_of`."""
     with_many_runs = {job_id for (job_id,) in await tx.fetch(JOBS_WITH_MANY_RUNS, b=list(job_ids), limit=MAX_LIVE)}
     some = sorted(job_id for job_id in with_many_runs if job_id not in all_runs_of)
     rows = await tx.fetch(RUNS_OF_JOBS, b=sorted(set(job_ids) - set(some)))
@@ -249,8 +249,8 @@ def _amend(
     now: Micros,
     slot: int | None,
 ) -> Amended:
-    """Decide one amendment: add its rows to `writes` and `tail`, and return the changed job. No worker holds a run for
-    a future fire of the job."""
+    """Decide one amendment: add its rows to `writes` and `tail`, and return the changed job. Precondition: no worker
+    holds a run for a future fire of the job."""
     future = [run for run in live if _is_future(run, now)]
     due = [run for run in live if not _is_future(run, now)]
     writes.dropped += future
@@ -350,7 +350,7 @@ def _closed(job: Job, span: Span, at: int, now: Micros) -> NewRun:
 async def persist(tx: Tx, writes: Writes, now: Micros) -> None:
     if writes.dropped:
         await tx.execute(DELETE_RUNS, b=[run.id for run in writes.dropped])
-        # A dropped run may have held back another run of its job.
+        # A dropped run may have blocked another run of its job.
         await settling.release(tx, [job.id for job in writes.jobs])
         gone = [key for run in writes.dropped if (key := ordering_keys.gone(run)) is not None]
         await ordering_keys.release(tx, gone)

@@ -101,7 +101,7 @@ class JobLists(StorePart):
 
 
 class JobSearch(NamedTuple):
-    """The statements and parameters of a filter."""
+    """The SQL statements and parameters that find the jobs of a `JobFilter`."""
 
     listings: tuple[Query, ...]
     """The statements that list the jobs which the fields with an index select."""

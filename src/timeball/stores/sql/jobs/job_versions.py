@@ -74,8 +74,8 @@ class JobVersions(StorePart):
 
 
 async def keep(tx: Tx, replaced: Sequence[ReplacedSpec]) -> None:
-    """Insert the specs that these jobs have until now. If a job is changed twice in one call, the second row follows
-    from the first."""
+    """Insert the specs that these jobs have until now. If a job is changed twice in one call, its second row is
+    inserted after the first, because it begins at the version after that of the first row."""
     rest = list(replaced)
     while rest:
         first = {row[0]: row for row in reversed(rest)}
@@ -85,8 +85,8 @@ async def keep(tx: Tx, replaced: Sequence[ReplacedSpec]) -> None:
 
 async def trim(tx: Tx, jobs: Iterable[Job]) -> None:
     """Delete one former spec of each of these jobs, which were just updated and are locked: the newest one beyond the
-    `MAX_VERSIONS` that are listed. It stays if a run executed it, or if the job has `MAX_RUNS_COMPARED` runs or more.
-    A job whose version is at most `MAX_VERSIONS` has no such spec."""
+    `MAX_VERSIONS` that are listed. It stays if a run executed it, or if the job has `MAX_RUNS_COMPARED` or more live or
+    finished runs. A job whose version is at most `MAX_VERSIONS` has no such spec."""
     for job in jobs:
         if job.version <= MAX_VERSIONS:
             continue

@@ -112,8 +112,8 @@ async def _follow(
     tx: Tx, pairs: Sequence[tuple[str, NewRun]], is_free: Callable[[_Finished, NewRun], bool], mark: Query
 ) -> list[Status | None]:
     """Insert each new run if its finished run may still be retried or replayed (`is_free`), and store with the
-    statement `mark` that the new run follows the finished one. Return the status of each new run; None if it was not
-    inserted."""
+    statement `mark` that the new run retries or replays the finished one. Return the status of each new run; None if it
+    was not inserted."""
     await _locked(tx, [run.job_id for _, run in pairs])
     rows = await tx.fetch(TO_FOLLOW, b=[old_id for old_id, _ in pairs])
     finished = {old.id: old for old in starmap(_Finished, rows)}
@@ -126,7 +126,7 @@ async def _follow(
         return [None] * len(pairs)
     answers = await _trigger(tx, list(linked.values()), record_skips=False)
     statuses = {run.id: status for run, status in zip(linked.values(), answers, strict=True)}
-    # If the overlap policy skipped the successor, the old run is not marked, and can be retried later.
+    # If the overlap policy skipped the new run, the finished run is not marked, and can be retried later.
     if followed := [
         (old_id, run.id) for old_id, run in linked.items() if statuses[run.id] not in (None, Status.SKIPPED)
     ]:

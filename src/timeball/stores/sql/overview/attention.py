@@ -56,7 +56,7 @@ MAX_FUNCTIONS: Final = 20
 first."""
 MAX_RUNS_OF_PROFILE: Final = 100
 FAILURE_AGE: Final = DAY
-"""A job counts as failing if it failed within this time."""
+"""Microseconds. Only a failed run that fired within this time makes its job count as failing."""
 LOSS_AGE: Final = HOUR
 """Microseconds for which a lost worker is listed."""
 

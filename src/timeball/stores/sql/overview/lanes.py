@@ -57,8 +57,8 @@ EXCEPTIONS_OF_LANES = (
     *(query("exceptions_of_lanes", listed=f"r.status = '{status.value}' AND {_PLAIN_FAILURE}") for status in GAVE_UP),
 )
 """Statements for runs that are not plain successes. The first one finds runs with another verdict than on time, or with
-another origin than the schedule. The others find, by status, scheduled runs that started on time and failed finally.
-"""
+another origin than the schedule. The others find scheduled runs that started on time and ended with one of the statuses
+in `GAVE_UP`."""
 
 MAX_LIVE: Final = 500
 """Maximum number of live runs of each state whose jobs may get a lane."""
@@ -68,9 +68,10 @@ MAX_LOOKED_AT: Final = 10_000
 """Maximum number of jobs, in the order of their next fires, whose names are compared with the text of a search."""
 MAX_WITH_TAG: Final = 1_000
 MAX_EXCEPTIONS: Final = 10_000
-"""Maximum number of exceptions of each kind that are counted, in all lanes."""
+"""Maximum number of exceptions that each statement of `EXCEPTIONS_OF_LANES` counts in all lanes together. At least 10
+of each job are counted."""
 MAX_SPANS: Final = 5
-"""Maximum number of spans of each job that began before the range and end in it."""
+"""Maximum number of spans of each job that began less than a day before the range and reach into it."""
 
 
 _ORIGINS: Final = {origin.value: origin for origin in Origin}

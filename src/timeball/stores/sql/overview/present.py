@@ -28,9 +28,8 @@ LEASED_SLOTS = query("leased_slots")
 UPCOMING_JOBS = query("upcoming_jobs")
 
 MAX_CLASSIFIED: Final = 2_000
-"""Maximum number of waiting runs whose rows are read. Further runs are counted as due, although jitter may still delay
-some of them.
-"""
+"""Maximum number of ready runs, and of blocked runs, whose rows are read. Further runs are counted as due, although
+jitter may still delay some of them."""
 
 
 class PresentReads(StorePart):

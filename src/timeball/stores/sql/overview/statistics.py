@@ -31,7 +31,7 @@ MAX_SAMPLE: Final = 1_000
 """Maximum number of plain successes of a batch whose tenant and lateness are read from the store. If there are more, an
 evenly spaced sample of them stands for all, so that the statistics cost a busy server no more than a quiet one."""
 MAX_FORGOTTEN: Final = 500
-"""Maximum number of intervals that one step deletes."""
+"""Maximum number of intervals of each width that one transaction deletes."""
 
 _Key = tuple[str, Micros, Micros]
 _decode = msgspec.json.Decoder(RunTally).decode

@@ -53,7 +53,7 @@ class _Snapshot(Struct, frozen=True):
     any."""
 
     watched: bool
-    """True if an attempt could be suspended, or is suspended."""
+    """True if a running attempt allows preemption, or a preemption is open: the caller has to search again soon."""
     chosen: tuple[PreemptingRun, Running] | None = None
     some_open: bool = False
 

@@ -64,7 +64,7 @@ class Reads(StorePart):
             )
             alive = await search.live("list_live")
             done = await search.finished("list_finished")
-            if len(done) <= limit:  # they began before all others
+            if len(done) <= limit:  # else spans that began before the range are on later pages
                 done += await search.reaching("list_finished")
             runs = by_id(alive, done, self._db.now())
             return page_of(sorted(runs.values(), key=place_of, reverse=True), limit)

@@ -147,7 +147,8 @@ def ended(
 
 
 def of_span(row: NewHistoryRow) -> NewHistoryRow:
-    """Return the history row of a run without the columns of rules: it may share its row with other fires."""
+    """Return a history row without the columns that only `RuledHistoryRow` has: the fire may share its ledger row with
+    other fires."""
     return NewHistoryRow(*[getattr(row, column) for column in NewHistoryRow.__struct_fields__])
 
 

@@ -36,8 +36,8 @@ def as_json(value: Any) -> str:
 
 
 def failure_json(failure: Failure | None) -> str | None:
-    """Encode a failure. Text that cannot be encoded is replaced: otherwise the end of the attempt could not be stored,
-    and the run would never end."""
+    """Encode a failure. Characters that cannot be encoded are replaced: otherwise the end of the attempt could not be
+    stored, and the run would never end."""
     if failure is None:
         return None
     try:

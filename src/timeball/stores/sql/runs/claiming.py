@@ -56,9 +56,8 @@ PROFILES_WAITING = query("profiles_waiting")
 PUT_OFF_RUNS = query("put_off_runs")
 
 LOOK_AT: Final = 500
-"""Number of candidates that a claim reads at least, even if fewer slots are free, when some of them may have to wait at
-a gate.
-"""
+"""Number of candidates that a claim reads at least, even if fewer slots are free, when some candidates may have to wait
+at a gate or may have a task kind that the workers do not accept."""
 RESERVED_FOR: Final = 15 * MINUTE
 """Microseconds for which a worker is reserved for a placement profile. After that, another worker may be reserved for
 the profile."""
@@ -66,9 +65,8 @@ FARTHEST: Final = SECOND
 """Microseconds after now: the latest instant for which the stored state of a rate limit may have given a token. It is
 longer than `AHEAD`, by which claims run ahead."""
 MAX_CLAIMS: Final = 1_000
-"""Maximum number of runs that one claim assigns, even if the workers have more free slots. The next runs are claimed
-while these execute.
-"""
+"""Maximum number of due runs without a placement profile that one claim assigns, and of runs of each placement profile,
+even if the workers have more free slots. The next runs are claimed while these execute."""
 MAX_AHEAD: Final = 5_000
 """Maximum number of runs that one claim assigns if some of them are not due yet. A worker starts such a run after a
 delay that begins when the answer arrives. With two claims, runs of the second answer might start before runs of the
@@ -128,7 +126,7 @@ async def claim(tx: Tx, wants: Sequence[SlotRequest], ahead: Micros, credit: Mic
         failing = await failing_hosts(tx)
         gated = gated or any(gates_of(ClaimCandidate(*row), failing) is not None for row in rows)
     if constrained or by_kind or gated:
-        if len(slots) < LOOK_AT and rows and (gated or by_kind):  # most of the candidates may have to wait at a gate
+        if len(slots) < LOOK_AT and rows and (gated or by_kind):  # most candidates may wait at a gate or be refused
             rows = await tx.fetch(claimable, ahead=ahead, free=LOOK_AT, level=level)
         choice = _Choice(tx, waiting.wants, leased, credit)
         return await choice.make(rows, ahead, before, constrained or bool(by_kind), failing)
@@ -159,7 +157,8 @@ def _order(now: Micros, credit: Micros, row: Row) -> tuple[bool, Micros, Micros,
 
 
 class _Choice:
-    """Assigns constrained runs: considers the candidates one by one, in the order of their rank."""
+    """Assigns runs if a candidate has a gate or needs a certain worker: it considers all candidates one by one, due
+    runs first, then in the order of their rank."""
 
     def __init__(
         self, tx: Tx, wants: Sequence[SlotRequest], leased: Mapping[str, LeasedSession], credit: Micros
@@ -170,7 +169,7 @@ class _Choice:
         self._credit = credit
         self._now: Micros = 0
         self._idle: dict[str, Offer] = {}
-        """The capacity of each worker without the runs that it executes."""
+        """The capacity that each worker would have if it executed no run."""
 
     async def make(
         self, rows: list[Row], ahead: Micros, before: Micros, constrained: bool, failing: FailingHosts
@@ -236,7 +235,8 @@ class _Choice:
         return each.eligible_at > self._now, self._rank(each), each.fire_time, each.id
 
     def _slots_only(self) -> list[Offer]:
-        """Return the offers of the waiting workers if no candidate needs more than slots."""
+        """Return the free slots of the waiting workers as offers with unlimited CPU and memory, because no candidate
+        needs more than slots."""
         return [
             Offer(
                 session=want.session,
@@ -338,13 +338,13 @@ class _Choice:
 
 
 def _left(offers: Sequence[Offer]) -> int:
-    """Return the number of free slots that any run could use."""
+    """Return the number of free slots for runs without placement requirements, on workers that are not reserved."""
     return sum(offer.slots for offer in offers if offer.suits(PLAIN) and offer.reserved_for is None)
 
 
 def interleaved(wants: Sequence[SlotRequest], limit: int) -> list[SlotRequest]:
-    """Return one slot request per free slot, at most `limit`, alternating between workers, so that few runs are shared
-    between all of them."""
+    """Return one slot request per free slot, at most `limit`, alternating between workers, so that a few runs are
+    spread over all workers."""
     if len(wants) == 1:
         (only,) = wants
         return [only] * min(only.slots, limit)

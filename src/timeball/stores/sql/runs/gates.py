@@ -47,7 +47,7 @@ SOON: Final = 20 * MILLISECOND
 """Microseconds until the next check of a gate whose first run is locked by another transaction, or which gets a token
 soon."""
 LATELY: Final = SECOND
-"""Microseconds that a run has to be claimed after it passed a gate. After that the next run may pass."""
+"""If a run that passed a gate is not claimed within this time, in microseconds, the next run may pass in its place."""
 MAX_AT_ONCE: Final = 500
 """Maximum number of runs that pass a gate in one transaction: thousands may wait for a host that recovered."""
 

@@ -158,7 +158,7 @@ class Runs(StorePart):
 
         async def work(tx: Tx) -> list[Cancelling | None]:
             runs, now = await lock_runs(tx, ids)
-            if flows := [run.id for run in runs if run.session == WEAVER]:  # and the runs of their tasks
+            if flows := [run.id for run in runs if run.session == WEAVER]:  # cancels the live runs of their tasks too
                 tasks = [run_id for _, run_id in await tx.fetch(LIVE_TASK_RUNS, b=flows) if run_id not in ids]
                 runs_of_tasks, _ = await lock_runs(tx, tasks)
                 runs += runs_of_tasks
@@ -207,8 +207,8 @@ async def _settle(settlements: Sequence[Settlement], tx: Tx) -> list[Settled | N
 
 
 async def lock_runs(tx: Tx, ids: Sequence[str]) -> tuple[list[RunRow], Micros]:
-    """Lock the jobs, the ordering keys and then the live runs among these ids. Return the runs and the time of the
-    store."""
+    """Lock the jobs of those of these runs that end under the lock on their job, then the ordering keys of all, then
+    the live runs. Return the live runs and the time of the store."""
     locks = await tx.fetch(LOCKS_OF, b=list(ids))
     locked = {job_id for job_id, serial, _, _ in locks if serial}
     await settling.lock_jobs(tx, locked)

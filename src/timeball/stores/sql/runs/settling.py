@@ -80,7 +80,7 @@ class _Writes(Struct):
     the same number.
     """
     released: set[str] = set()
-    """The ids of exclusive jobs one of whose runs ended, so that the next run may be unblocked."""
+    """The ids of jobs whose runs may not overlap and one of whose runs ended: their next run may be unblocked."""
     gone: list[EndedRun] = []
     """Runs with an ordering key that ended."""
     returned: list[EndedRun] = []
@@ -194,7 +194,8 @@ def _task_ended(run: NewHistoryRow) -> tuple[str, str, str]:
 
 
 async def release(tx: Tx, job_ids: Iterable[str]) -> None:
-    """Unblock the next run of each exclusive job if no other live run of the job blocks it. The jobs are locked."""
+    """Unblock the next run of each of these jobs, whose runs may not overlap, if no other live run of the job blocks
+    it. The jobs are locked."""
     if (ids := list(job_ids)) and (released := await tx.fetch(RELEASE, b=ids)):
         record_holds(tx, released)
         await close_spans(tx, [row[1] for row in released])
@@ -207,7 +208,8 @@ async def close_spans(tx: Tx, job_ids: Iterable[str]) -> None:
 
 
 async def _rules(tx: Tx, settlements: Sequence[Settlement], runs: dict[_Key, RunRow]) -> dict[str, _Rules]:
-    """Return the rules of the runs that need them, except those that this version cannot decode."""
+    """Return, by run id, the rules of the runs whose outcomes need them. Rules that this version of Timeball cannot
+    decode are left out."""
     held = [
         run
         for each in settlements

@@ -26,7 +26,7 @@ class WorkflowRunRow(Struct, frozen=True):
     because: str
     """The name of the first task that failed, and its error."""
     spec: str
-    """The spec that all tasks of the run share: the spec of the job without its tasks."""
+    """The spec that all tasks of the run share: the fields of the job's spec that hold for the run of every task."""
 
 
 class WorkflowTaskRow(Struct, frozen=True):

@@ -38,8 +38,8 @@ class _Before(Struct):
 
 
 async def lay_out(tx: Tx, run: RunRow, spec_json: str) -> Flow:
-    """Insert the rows of the tasks of a workflow run that begins. A retry keeps the tasks that succeeded in the retried
-    run."""
+    """Insert the rows of the tasks of a workflow run that begins. A retry keeps the tasks of the retried run that
+    `progress.kept` returns, such as those that succeeded."""
     flow = Flow(run.id, run.job_id, run.tenant, run.version, FlowState.LIVE.value, 0, 0, 0, 0, "", "")
     try:
         spec = await computed(tx, len(spec_json), partial(decode_spec, spec_json))
@@ -69,7 +69,7 @@ async def _before(tx: Tx, run: RunRow, tasks: Sequence[WorkflowTask]) -> _Before
         step = step_of(WorkflowTaskRow(*row))
         before.tasks[step.place] = step
     if [step.name for step in before.tasks.values()] != [task.name for task in tasks]:
-        return _Before()  # the workflow was edited since
+        return _Before()  # the workflow was edited after that run
     for row in await tx.fetch(INSTANCES_OF_FLOW, id=run.retry_of, limit=1 << 40):
         step = step_of(WorkflowTaskRow(*row))
         before.instances.setdefault(step.place, []).append(step)
@@ -110,7 +110,8 @@ def _again(flow_id: str, task: WorkflowStep, instances: Sequence[WorkflowStep]) 
 
 
 def _shared(spec: JobSpec) -> JobSpec:
-    """Return the spec that the tasks of a workflow share: that of the job, without its tasks."""
+    """Return the spec that the tasks of a workflow share: the fields of the job's spec that hold for the run of every
+    task."""
     common = JobSpec(
         name=spec.name,
         task_id=WEAVER,

@@ -11,7 +11,7 @@ LEFT JOIN job_versions p ON p.job_id = b.job_id
   AND p.version = (SELECT MAX(x.version) FROM job_versions x WHERE x.job_id = b.job_id);
 
 -- name: version_to_trim
--- The first version of a job that is older than its newest :limit versions.
+-- The newest former spec of a job beyond its :limit newest former specs.
 SELECT v.version, v.since_version FROM job_versions v WHERE v.job_id = :job_id ORDER BY v.version DESC LIMIT 1 OFFSET :limit;
 
 -- name: trim_version
@@ -34,8 +34,9 @@ FROM jobs j LEFT JOIN job_versions p ON p.job_id = j.id
 WHERE j.id = :job_id;
 
 -- name: former_versions
--- The newest former specs of a job before a version, with their sizes. Rows of earlier versions of Timeball have no
--- origin: it is that of the row before.
+-- The newest former specs of a job before a version, with their sizes. A row of an earlier version of Timeball does not
+-- say when, and by which request, the job got its spec: that is when, and by which request, the spec of the row before
+-- was replaced.
 SELECT v.version, {size v.spec}, v.spec LIKE '%"parametersAt":"%', COALESCE(v.since_version, p.version + 1, 1),
   COALESCE(v.made_at, p.replaced_at, j.created_at), COALESCE(v.made_by, p.replaced_by)
 FROM (

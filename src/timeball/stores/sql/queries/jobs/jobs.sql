@@ -31,7 +31,8 @@ WHERE (SELECT COUNT(*) FROM (SELECT 1 FROM runs r WHERE r.job_id = b.id LIMIT :l
 
 -- name: runs_to_amend
 -- Lock and return the live runs of jobs with many of them that an amendment treats one by one: runs with a future fire,
--- and runs blocked by the overlap rule. Of the others it returns one that is due and one that is not exclusive.
+-- and runs blocked by the overlap rule. Of the others it returns one that is due, and one that is due and is not marked
+-- as serial (a serial run ends under the lock on its job).
 SELECT {columns runs r} FROM {batch b: id text} JOIN runs r ON r.job_id = b.id
 WHERE r.fire_time > {now} OR (r.holds & {hold.overlap}) = {hold.overlap}
   OR r.id = (SELECT x.id FROM runs x WHERE x.job_id = b.id AND x.fire_time <= {now} LIMIT 1)
@@ -43,7 +44,7 @@ WHERE r.fire_time > {now} OR (r.holds & {hold.overlap}) = {hold.overlap}
 SELECT {columns runs r} FROM {batch b: id text} JOIN runs r ON r.job_id = b.id {lock r};
 
 -- name: future_verdicts
--- Future fires of jobs that have a verdict already, because a user cancelled them.
+-- Future fires of jobs that have a verdict already: they were cancelled, or executed while the clock was ahead.
 SELECT h.job_id, h.fire_time FROM {batch b: id text} JOIN history h ON h.job_id = b.id
 WHERE h.fire_time > {now} AND h.origin IN ({origin.schedule}, {origin.catch_up});
 

@@ -1,7 +1,7 @@
 -- What needs attention. Each statement reads a bounded number of rows.
 
 -- name: dead_of_jobs
--- The jobs of the first :limit dead letters: how many each has, the newest, and when the first one died.
+-- At most :limit dead letters, by job: their number, the newest one, and when the first one ended.
 SELECT d.job_id, j.name, d.letters, d.newest, d.since FROM (
   SELECT h.job_id, COUNT(*) AS letters, MAX(h.id) AS newest, MIN(h.finished_at) AS since FROM (
     SELECT h.id, h.job_id, h.finished_at FROM history h
@@ -16,7 +16,7 @@ SELECT COUNT(*) FROM (SELECT 1 FROM history h
 ) AS dead;
 
 -- name: newest_failures
--- The jobs of the newest runs that gave up with a status.
+-- The jobs of the newest runs that ended with a given status of failure, and the newest fire of each among these.
 SELECT h.job_id, MAX(h.fire_time) FROM (
   SELECT h.job_id, h.fire_time FROM history h
   WHERE h.tenant = :tenant AND h.status = {failed} AND h.status <> {status.succeeded} AND h.fire_time >= :since
@@ -25,15 +25,15 @@ SELECT h.job_id, MAX(h.fire_time) FROM (
 ) AS h GROUP BY h.job_id;
 
 -- name: last_ends
--- The newest finished runs of active jobs.
+-- The newest finished runs of jobs that are not cancelled.
 SELECT r.job_id, j.name, r.id, r.status, r.finished_at FROM {batch b: id text} JOIN jobs j ON j.id = b.id {firsts history r} (
   SELECT {of_firsts} FROM history r WHERE r.job_id = b.id AND {days r.id >= :made_from AND r.id < :made_until}
   ORDER BY r.fire_time DESC, r.id DESC LIMIT :limit
 ) {firsts_end} WHERE j.state <> {job.cancelled} ORDER BY r.job_id, r.fire_time DESC, r.id DESC;
 
 -- name: overdue_runs
--- Runs that could have been claimed before an instant, among the first :limit that are due, by job and by what they ask
--- of a worker.
+-- Runs without an attempt that could have been claimed before an instant, among the first :limit ready runs that fired
+-- before it, counted by job and placement profile.
 SELECT w.job_id, j.name, w.profile, COUNT(*), MIN(w.id), MIN(w.eligible_at) FROM (
   SELECT r.id, r.job_id, r.profile, r.attempt, r.eligible_at FROM runs r
   WHERE r.tenant = :tenant AND r.state = {state.ready} AND r.state <> {state.running} AND r.fire_time < :before
@@ -42,7 +42,8 @@ SELECT w.job_id, j.name, w.profile, COUNT(*), MIN(w.id), MIN(w.eligible_at) FROM
 GROUP BY w.job_id, j.name, w.profile;
 
 -- name: runs_of_profiles
--- Runs that could have been claimed before an instant and ask for something of a worker.
+-- Runs of given placement profiles, without an attempt, that could have been claimed before an instant, counted by job
+-- and profile.
 SELECT r.job_id, j.name, r.profile, COUNT(*), MIN(r.id), MIN(r.eligible_at) FROM {batch b: profile text} {firsts runs r} (
   SELECT {of_firsts} FROM runs r WHERE r.state = {state.ready} AND r.profile = b.profile AND r.eligible_at < :before
   ORDER BY r.eligible_at LIMIT :limit

@@ -38,7 +38,7 @@ FROM {batch b: id text} {each jobs j: b.id} WHERE j.tenant = :tenant AND {where}
 SELECT t.job_id, t.tag FROM {batch b: id text} JOIN job_tags t ON t.job_id = b.id WHERE t.tag <> '' ORDER BY t.job_id, t.tag;
 
 -- name: newest_fires
--- The newest fire of each job since an instant that has a run, or NULL.
+-- The newest fire of each job since an instant that is in the history; NULL if there is none.
 SELECT b.id, (
   SELECT MAX(r.fire_time) FROM history r
   WHERE r.job_id = b.id AND r.fire_time >= :since AND {days r.id >= :made_from AND r.id < :made_until}

@@ -1,9 +1,9 @@
 -- What is alive now. Every count ends at :limit.
 
 -- name: due_runs
--- The first :limit waiting runs of a tenant in a state whose fire time has come, by how they are shown (see
--- `run_filters`): all, not due because of jitter, and waiting for another attempt; and since when the first of the others
--- waits.
+-- The first :limit waiting runs of a tenant in a state whose fire time has come. Returned are their number; how many of
+-- them are not due yet because of jitter; how many wait for another attempt; and since when the oldest of the other
+-- runs waits.
 SELECT COUNT(*),
   SUM(CASE WHEN {not_due} THEN 1 ELSE 0 END),
   SUM(CASE WHEN w.attempt > 0 AND w.due <= {now} THEN 1 ELSE 0 END),
@@ -15,8 +15,8 @@ FROM (
 ) AS w;
 
 -- name: waiting_runs
--- The number of waiting runs of a tenant: those that are ready and blocked and whose fire time has come, those for which
--- it has not, and those that wait for another attempt. Read in indexes alone.
+-- The numbers of waiting runs of a tenant: ready and blocked runs whose fire time has come, ready and blocked runs
+-- whose fire time has not come, and ready runs that wait for another attempt. The statement reads only indexes.
 SELECT
   (SELECT COUNT(*) FROM (SELECT 1 FROM runs r
     WHERE r.tenant = :tenant AND r.state = {state.ready} AND r.state <> {state.running} AND r.fire_time <= {now} LIMIT :limit
@@ -35,8 +35,8 @@ SELECT
   ) AS retrying);
 
 -- name: running_runs
--- The running attempts of all tenants, by placement profile; of workflows, whose runs need no slot; and those of one
--- tenant.
+-- The numbers of running runs, of all tenants and of one tenant, by placement profile and by whether they are workflow
+-- runs, which need no slot.
 SELECT r.profile, r.session = {session.weaver}, COUNT(*), SUM(CASE WHEN r.tenant = :tenant THEN 1 ELSE 0 END) FROM (
   SELECT r.profile, r.session, r.tenant FROM runs r WHERE r.state = {state.running} AND r.session > '' LIMIT :limit
 ) AS r GROUP BY r.profile, r.session = {session.weaver};

@@ -1,4 +1,4 @@
--- Statistics of how runs ended, in stretches of time.
+-- Statistics of how runs ended, by intervals of time.
 
 -- name: count_successes
 -- Finished runs by tenant, interval and lateness. The lateness, in microseconds, is rounded to the middle of a range, with
@@ -24,7 +24,7 @@ ON CONFLICT (writer) DO UPDATE SET seq = excluded.seq, at = excluded.at WHERE st
 RETURNING seq;
 
 -- name: lock_stats
--- Lock and return stretches of time, and create those that are missing. The rows are in the order of their keys, which
+-- Lock and return the rows of intervals, and create those that are missing. They are in the order of their keys, which
 -- avoids deadlocks.
 INSERT INTO run_stats (tenant, width, at, tally)
 SELECT b.tenant, b.width, b.at, {empty} FROM {batch b: tenant text, width bigint, at bigint} WHERE true
@@ -32,17 +32,17 @@ ON CONFLICT (tenant, width, at) DO UPDATE SET tally = run_stats.tally
 RETURNING tenant, width, at, tally;
 
 -- name: write_stats
--- Write stretches of time. Their rows are locked.
+-- Write the rows of intervals, which are locked.
 UPDATE run_stats SET tally = b.tally FROM {batch b: tenant text, width bigint, at bigint, tally text}
 WHERE run_stats.tenant = b.tenant AND run_stats.width = b.width AND run_stats.at = b.at;
 
 -- name: stats_of_tenant
--- The stretches of time of a tenant in a range.
+-- The rows of the intervals of a tenant in a range of time.
 SELECT s.at, s.tally FROM run_stats s
 WHERE s.tenant = :tenant AND s.width = :width AND s.at >= :since AND s.at < :until ORDER BY s.at;
 
 -- name: forget_stats
--- Delete some stretches of time before an instant.
+-- Delete the rows of some intervals before an instant.
 DELETE FROM run_stats WHERE (tenant, width, at) IN (
   SELECT s.tenant, s.width, s.at FROM run_stats s WHERE s.width = :width AND s.at < :before
   ORDER BY s.at LIMIT :limit

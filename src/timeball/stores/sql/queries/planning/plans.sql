@@ -10,7 +10,8 @@ WHERE j.state = {job.active} AND j.plan_at IS NOT NULL AND j.plan_at <= {now} OR
 SELECT plan_at FROM jobs WHERE state = {job.active} AND plan_at IS NOT NULL ORDER BY plan_at LIMIT 1;
 
 -- name: cancelled_ahead
--- Fires of jobs, from their next fire on, that have a verdict already because they were cancelled in advance.
+-- Fires of jobs, from their next fire on, that have a verdict already: they were cancelled in advance, or executed
+-- while the store's clock was ahead.
 SELECT h.job_id, h.fire_time
 FROM {batch b: id text, since bigint} JOIN history h ON h.job_id = b.id AND h.fire_time >= b.since
 WHERE h.origin IN ({origin.schedule}, {origin.catch_up});

@@ -1,9 +1,10 @@
 -- Execution: claiming, settling, cancelling, and the start and progress of running attempts.
 
 -- name: leased_sessions
--- Sessions with a valid lease that are not draining: worker name, whether the worker takes only runs that ask for it, and the placement
--- profile that it is reserved for. Each row also says whether any host has recent failures, whether runs with a
--- placement profile are ready, and the lowest and highest priority of ready runs without one.
+-- Sessions with a valid lease that are not draining: the name of the worker, whether it accepts only some runs (by
+-- label or task kind), and the placement profile that it is reserved for. Each row also says whether any host has
+-- recent failures, whether runs with a placement profile are ready, and the lowest and highest priority of ready runs
+-- without one.
 SELECT w.session, w.name, w.dedicated,
   CASE WHEN w.reserved_until > {now} AND EXISTS (
     SELECT 1 FROM runs r WHERE r.state = {state.ready} AND r.profile = w.reserved_for AND r.eligible_at <= {now}
@@ -16,7 +17,8 @@ FROM {batch b: session text} JOIN workers w ON w.session = b.session
 WHERE w.lapsed = {lease.held} AND w.lease_until > {now} AND w.draining_since IS NULL;
 
 -- name: claimable
--- Lock and return the best ready runs by rank, in no order. Due runs come before runs that are due within :ahead.
+-- Lock and return the best ready runs without a placement profile by rank, in no order. Due runs come before runs that
+-- are due within :ahead.
 SELECT
   {candidate}
 FROM (
@@ -28,13 +30,15 @@ FROM (
 ) AS c {each jobs j: c.job_id};
 
 -- name: claimable_of_level
--- The same as `claimable` while all ready runs have one priority, so that no sort is needed.
+-- Lock and return the first ready runs without a placement profile, if all of them have one priority. Unlike
+-- `claimable`, it needs no sort.
 SELECT
   {candidate}
 FROM ({first_of_level}) AS c {each jobs j: c.job_id};
 
 -- name: first_of_level
--- The first ready runs of one priority. Within a priority the order of rank is the order of the index.
+-- The first ready runs of one priority without a placement profile. Within a priority the order of rank is the order of
+-- the index.
 SELECT id, job_id, tenant, attempt, priority, eligible_at, fire_time, serial, spec, task_id,
   ordering_key, gated, profile FROM runs
 WHERE state = {state.ready} AND profile IS NULL AND priority = {level} AND eligible_at <= {now} + :ahead
@@ -55,7 +59,7 @@ UPDATE runs SET eligible_at = b.eligible_at FROM {batch b: id text, eligible_at 
 WHERE runs.id = b.id AND runs.state = {state.ready};
 
 -- name: profiles_waiting
--- The placement profiles of ready runs.
+-- The placement profiles of runs that are ready now or within :ahead.
 SELECT p.profile FROM profiles p WHERE EXISTS (
   SELECT 1 FROM runs x WHERE x.state = {state.ready} AND x.profile = p.profile AND x.eligible_at <= {now} + :ahead
 );
@@ -78,7 +82,8 @@ FROM (
 UPDATE runs SET profile = b.profile FROM {batch b: id text, profile text} WHERE runs.id = b.id AND runs.state = {state.ready};
 
 -- name: set_aside_runs_of_task
--- Lock and return the ready runs of a registered task that wait for a worker with a fitting placement profile.
+-- Lock and return the ready runs of a registered task that wait in the queue of a placement profile with a task kind
+-- (its text has an @).
 SELECT r.id, r.priority, r.profile FROM profiles p
 JOIN runs r ON r.profile = p.profile AND r.state = {state.ready}
 JOIN jobs j ON j.id = r.job_id
@@ -117,7 +122,7 @@ FROM {batch b: id text, token bigint, session text, worker text, poll bigint}
 WHERE runs.id = b.id AND {unindexed_text runs.state} = {state.ready};
 
 -- name: claim_for_one
--- The same as `claim` if all runs go to one session.
+-- Claim runs for one session. Their rows are locked. The tokens are consecutive, from :first_token on.
 UPDATE runs SET
   state = {state.running}, attempt = runs.attempt + 1, token = :first_token + b.nth, session = :session, worker = :worker,
   poll = :poll, claimed_at = :at, gate = NULL
@@ -147,7 +152,8 @@ WHERE w.session {in b: text} AND w.lapsed = {lease.held} AND w.lease_until > {no
   AND w.draining_since IS NULL;
 
 -- name: next_eligible_at
--- When the next ready run can be claimed, after an instant. Runs with a placement profile have an instant of their own.
+-- When the next ready run becomes eligible, after the instant :after, or after :constrained_after if it has a placement
+-- profile.
 SELECT MIN(eligible_at) FROM (
   {for_each_level}
   SELECT eligible_at FROM runs
