@@ -219,9 +219,11 @@ class WhyStore(Protocol):
     """
 
     async def circumstances(self, run_id: str) -> DiagnosisSnapshot | None:
-        """Return the snapshot from which the state of a run is explained; None: there is no such run."""
+        """Return the snapshot from which the state of a run is explained; None: there is no such run, or its job cannot
+        be decoded."""
         ...
 
     async def standing(self, job_id: str) -> Standing | None:
-        """Return the snapshot from which the state of a job is explained; None: there is no such job."""
+        """Return the snapshot from which the state of a job is explained; None: there is no such job, or it cannot be
+        decoded."""
         ...

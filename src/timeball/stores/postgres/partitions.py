@@ -137,8 +137,8 @@ async def _prepared(tx: Tx) -> set[Micros]:
 
 
 async def _leave(tx: Tx, day: Micros) -> None:
-    """Detach the partitions of a day. Rows of live runs, and of runs that hold an ordering key, are copied back to the
-    tables in the same transaction."""
+    """Detach the partitions of a day. Rows of runs that must stay (see the statement `staying`), such as live runs, are
+    copied back to the tables in the same transaction."""
     await tx.execute(_NO_WAITING)
     await tx.execute(_ALONE)
     since, until = ids.first_run(day), ids.first_run(day + DAY)

@@ -25,7 +25,7 @@ when a server starts, therefore share a few connections; if they keep coming, th
 
 class Pool:
     """A pool of asyncpg connections. `timeout` is the maximum time of a connect or a statement, in seconds. `greet` is
-    called with every new connection, because it may lead to another PostgreSQL server than the connections before."""
+    called with every new connection, because the connection may lead to another PostgreSQL server than earlier ones."""
 
     def __init__(
         self,
@@ -72,8 +72,8 @@ class Pool:
                 pool.terminate()
 
     async def expire(self) -> None:
-        """Close all connections. It is called after the error of one connection, which probably affects the others,
-        too."""
+        """Make the pool replace all its connections before their next use. It is called after the error of one
+        connection, which probably affects the others, too."""
         if self._pool is not None:
             await self._pool.expire_connections()
 

@@ -266,8 +266,8 @@ class _Driver:
         self._clock.sample(now, before)
 
     async def _keep_sampling(self) -> None:
-        """Read the server's clock every second while the store is open. Errors are ignored, because without new answers
-        the estimate of the clock falls behind."""
+        """Read the server's clock every second while the store is open. Errors are only logged: without new answers the
+        estimate falls behind, and remains a lower bound of the clock."""
         failing = False
         while True:
             await asyncio.sleep(SAMPLE_EVERY)

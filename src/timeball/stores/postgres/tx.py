@@ -171,7 +171,8 @@ class WritingTx(Tx):
 
     Inserts of a few rows are collected until another statement is needed, and are then sent together as one statement.
     If no other statement is needed, that statement is the whole transaction, without BEGIN and COMMIT: a batch of
-    submitted jobs takes one round trip; four if runs are assigned to idle workers, three if it is a single job.
+    submitted jobs takes one round trip. If its runs are also assigned to idle workers, it takes four round trips, or
+    three if the batch is a single job.
     """
 
     def __init__(

@@ -19,7 +19,8 @@ MAX_UNSENT_MESSAGES: Final = 8
 """Maximum number of messages that wait for the connection. Later ones are dropped."""
 NOTIFY_DELAY: Final = 0.003
 NOTIFY_INTERVAL: Final = 0.01
-"""Minimum seconds between two messages: under load each message would cost as much as the jobs that it announces."""
+"""Minimum seconds between two rounds of NOTIFY, each for all that is waiting: under load, one NOTIFY per wakeup would
+cost as much as the jobs that it announces."""
 LOOK_EVERY: Final = 1.0
 """Seconds between two checks whether the connection is closed."""
 PROBE_AFTER: Final = 10
@@ -32,8 +33,9 @@ _log = structlog.get_logger()
 
 
 class PostgresWakeups:
-    """Sends and receives wakeups over one connection of its own. NOTIFY is sent outside of transactions, because it
-    takes a lock on the whole cluster. Wakeups that arrive within a few milliseconds are sent as one message."""
+    """Sends and receives wakeups, and messages between servers, over one connection of its own. NOTIFY is sent outside
+    of transactions, because it takes a lock on the whole cluster. Wakeups that are requested within a few milliseconds
+    are sent as one NOTIFY."""
 
     def __init__(self, connect: Callable[[], Awaitable[asyncpg.Connection[Any]]]) -> None:
         self.listeners: list[WakeupListener] = []

@@ -29,7 +29,7 @@ at most this much early because of it."""
 STEP_TO_HOLD: Final = HOUR
 """If the wall clock steps ahead by more than this, no fires are planned until the step is confirmed or accepted."""
 AGREEMENT_TIME: Final = 60 * SECOND
-"""How long the wall clock must agree with the monotonic clock after such a step."""
+"""How long the wall clock must agree with the monotonic clock after a step of more than `STEP_TO_HOLD`."""
 MAX_MARK_LEAD: Final = HOUR
 """A store whose time is further ahead of the wall clock than this is not opened."""
 MAX_ABSENCE: Final = 365 * DAY
@@ -113,7 +113,8 @@ class SteadyClock:
             )
 
     def accept(self) -> None:
-        """Absorb the step for which planning is held, at the request of a user."""
+        """Let the next transaction absorb the step for which planning is held, at the request of a user. Raise
+        `Conflict` if the time of the store is far ahead of the wall clock."""
         now = self()
         with self._lock:
             if self._held_since is not None:
@@ -153,7 +154,8 @@ class SteadyClock:
         return self._answered
 
     def _read_together(self) -> tuple[Micros, Micros]:
-        """Read both clocks at most `MAX_SLEW` apart: the process may be stopped between two readings."""
+        """Read both clocks, at most `MAX_SLEW` apart if possible: the process may be stopped between two readings, so
+        they are repeated a few times."""
         wall = at = 0
         for _ in range(MAX_READINGS):
             before, wall, at = self._monotonic(), self.wall(), self._monotonic()
@@ -162,7 +164,7 @@ class SteadyClock:
         return wall, at
 
     def _note_step(self, gain: Micros) -> None:
-        if abs(gain - self._step) > MAX_SLEW:  # a new step
+        if abs(gain - self._step) > MAX_SLEW:  # another step than the pending one
             self._agrees_since = self._at
             self._is_accepted = False
             if gain > STEP_TO_HOLD:

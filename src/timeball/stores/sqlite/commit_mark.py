@@ -42,8 +42,8 @@ class CommitMark:
         return int(value) if value == ~complement else None
 
     def open(self, value: Micros) -> None:
-        """Create the file with the time of a commit that the database has. If the file cannot be written, the store
-        works without a mark."""
+        """Create or overwrite the file, with the time of a commit that the database has. If the file cannot be written,
+        the store works without a mark."""
         try:
             descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:

@@ -51,7 +51,8 @@ class Database:
         self, path: Path | str, clock: SteadyClock, *, accept_damaged_log: bool = False, accept_clock: bool = False
     ) -> None:
         """`accept_damaged_log`: open a store that lost acknowledged commits, instead of refusing to start.
-        `accept_clock`: continue from the wall clock if the store refuses it."""
+        `accept_clock`: start although the wall clock is far from the time of the store; if it is behind that time, set
+        the store back to it."""
         self._accepts_damage = accept_damaged_log
         self.in_memory = str(path) == ":memory:"
         self.file = Path(path)
@@ -92,7 +93,8 @@ class Database:
             raise
 
     def _examine_log(self) -> None:
-        """Raise `Conflict` if the store lost acknowledged commits, before any of its files is changed."""
+        """Raise `Conflict` if the store lost acknowledged commits, unless a user accepted that: then copy its files.
+        None of the files is changed before."""
         damage = log.find_damage(self.file, self.mark.read())
         if damage is None:
             return

@@ -1,9 +1,9 @@
 """SQLite: a store in one folder, for one machine.
 
 One thread owns the writing connection, so writes are executed in the order in which they were queued, and nothing waits
-for a lock. All writes that were queued during the last commit are committed together, each in a savepoint of its own.
-Callers get their results after the commit. No time is spent waiting for more writes: the speed of the disk determines
-the size of the batches.
+for a lock. The writes that were queued during the last commit, at most `MAX_TOGETHER`, are committed together, each in
+a savepoint of its own. Callers get their results after the commit. No time is spent waiting for more writes: the speed
+of the disk determines the size of the batches.
 """
 
 from __future__ import annotations

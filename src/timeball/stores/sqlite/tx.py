@@ -56,8 +56,8 @@ class Tx:
         self.is_watched = False
 
     def careful(self) -> Tx:
-        """Return a `Tx` for the second try of a transaction that may already be committed. It looks for each row before
-        it inserts it."""
+        """Return a `Tx` for the second try of a transaction that may already be committed. Because of `may_be_done`,
+        the transaction looks for the rows that exist before it inserts."""
         twin = copy(self)
         twin.may_be_done = True
         self.changes.clear()

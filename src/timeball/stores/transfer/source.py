@@ -58,7 +58,7 @@ class Source:
         return int(count)
 
     def batches(self, table: str, columns: tuple[str, ...]) -> Iterator[Batch]:
-        """Yield all rows of a table in batches, in the order of their keys."""
+        """Yield all rows of a table in batches, in the order in which SQLite stores them."""
         batch: Batch = []
         size = 0
         for row in self._connection.execute(f"SELECT {', '.join(columns)} FROM {table}"):

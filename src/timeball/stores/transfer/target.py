@@ -72,7 +72,7 @@ class TransferTarget:
         return found is not None
 
     async def keep(self, tables: Mapping[str, Sequence[str]]) -> None:
-        """Lock these tables against all other transactions."""
+        """Lock these tables against all other transactions. Raise `Conflict` if one of the columns does not exist."""
         for table, columns in tables.items():
             known = {column for (column,) in await self._connection.fetch(_COLUMNS, table)}
             if missing := [column for column in columns if column not in known]:
@@ -127,7 +127,7 @@ class TransferTarget:
 
     async def move_leases(self, then: Micros) -> None:
         """Move the ends of leases to the clock of the new store, so that each lease has the remaining time that it had
-        at the instant `then` of the old clock."""
+        at the instant `then` of the old clock, but at most `MAX_LEASE`."""
         now = await self.now()
         await self._connection.execute(_MOVE_LEASES, now - then, now + MAX_LEASE)
 

@@ -90,7 +90,7 @@ class StoreTransfer:
                     return await self._move(source, target, report)
 
     def take_back(self) -> None:
-        """Allow the old store to be used again."""
+        """Allow the old store to be used again after it was moved. Raise `Conflict` if it was not moved."""
         with sources.opened(self.path, self.wall, self.monotonic) as source:
             if source.note is None:
                 raise Conflict(f"{self.path} was not moved, so there is nothing to take back")

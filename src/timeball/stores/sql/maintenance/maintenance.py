@@ -141,7 +141,8 @@ async def drop_what_runs_had(tx: Tx, run_ids: Sequence[str]) -> None:
 
 
 async def lock_one_shots(tx: Tx, job_ids: Iterable[str]) -> list[str]:
-    """Lock and return those of the given jobs that are one-shot jobs and will not fire again."""
+    """Lock and return those of the given jobs that are one-shot jobs, will not fire again, and have no job that follows
+    them."""
     idle = await tx.fetch(LOCK_IDLE_JOBS, b=sorted(job_ids))
     return [job_id for job_id, spec in idle if is_one_shot(_decode_when(spec).schedule)]
 
@@ -156,7 +157,8 @@ async def drop_jobs(tx: Tx, job_ids: Sequence[str]) -> frozenset[str]:
 
 
 async def add_sums(tx: Tx, gone: Iterable[Row], jobs_gone: frozenset[str]) -> None:
-    """Add deleted runs to the daily sums of their jobs, except jobs that were deleted with their runs."""
+    """Add the fires of deleted runs to the daily sums of their jobs, except jobs that were deleted with their runs.
+    Runs that no schedule caused, such as manual runs, do not count."""
     sums: Counter[tuple[Any, ...]] = Counter()
     for job_id, day, verdict, fires, origin in gone:
         if origin in _DUE and job_id not in jobs_gone:

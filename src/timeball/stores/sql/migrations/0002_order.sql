@@ -34,7 +34,7 @@ CREATE INDEX runs_let_through ON runs (tenant, gate, let_at) WHERE gate IS NOT N
 CREATE INDEX runs_permitted ON runs (tenant, permit) WHERE permit IS NOT NULL;
 CREATE INDEX runs_to_expire ON runs (start_by) WHERE start_by IS NOT NULL AND state <> 'running' AND attempt = 0;
 
--- The holder of each ordering key: a live run, or a dead letter that was not retried or discarded.
+-- The holder of each ordering key: a live run, or a failed or dead one that was not retried or discarded.
 CREATE TABLE turns (
   tenant {id} NOT NULL,
   ordering_key {id} NOT NULL,

@@ -47,8 +47,8 @@ _STATES: Final = {
     State.RUNNING: (resolve("r.state = {state.running} AND r.session > ''"), {Status.SCHEDULED, Status.RUNNING}),
 }
 """For each stored state: the SQL condition in the form that the index on the state needs, and the statuses with which
-such runs may be shown. Running runs are found by their session; their number is at most the number of slots.
-"""
+such runs may be shown. Running runs are found by their session: they are few, because each uses a slot or is a workflow
+run."""
 
 _NARROWED: Final = {
     "job_id": "r.job_id = :job_id",
@@ -212,8 +212,9 @@ def _live(
 def _finished(
     status: frozenset[Status], origin: frozenset[Origin], unattended: bool, given: frozenset[str], of_jobs: bool
 ) -> tuple[str, ...]:
-    """Return one condition for each failed status or unusual origin. A single condition for several of them would
-    search all runs, most of which succeeded and came from the schedule."""
+    """Return one condition for each status if success is not among the statuses of the filter; else one for each origin
+    if the schedule is not among its origins; else one for all. A single condition for several rare values would search
+    all runs, most of which succeeded and came from the schedule."""
     wanted = sorted(status & TERMINAL)
     if (status and not wanted) or "session" in given:
         return ()

@@ -43,7 +43,8 @@ class RunSearch(Struct, frozen=True, kw_only=True):
     tx: Tx
     where: RunFilter
     jobs: int
-    """Number of jobs that the filter selects, counted up to `MAX_JOBS` + 1; 0 if the filter does not name jobs."""
+    """Number of jobs that the filter selects by their fields, counted up to `MAX_JOBS` + 1; 0 if the filter has no
+    field of jobs, or names one job."""
     after: RunPosition = FIRST
     before: RunPosition = LAST
     newest_first: bool
@@ -65,8 +66,8 @@ class RunSearch(Struct, frozen=True, kw_only=True):
         return await self.fetch(run_filters.statement(name, found=found, order=self._order))
 
     async def finished(self, name: str) -> list[Row]:
-        """Find finished runs. Runs with a frequent status are searched in the last few days first, because these
-        usually fill the page; other runs are searched in all days at once."""
+        """Find finished runs. If the filter includes successes, the runs of one day (`LATELY`) are searched first,
+        because these usually fill the page; otherwise all days are searched at once."""
         is_frequent = not self.where.dead_letters and (not self.where.status or Status.SUCCEEDED in self.where.status)
         lately = is_frequent and self.newest_first and self.tx.has_days
         return await self._met(name, run_filters.finished, repeat(self.where.fire_from or 0), lately=lately)
@@ -101,8 +102,8 @@ class RunSearch(Struct, frozen=True, kw_only=True):
         return await self.fetch(finding, self._days(fires_from))
 
     async def _lately(self, find: _Find, fires_from: Micros) -> list[Row]:
-        """Search the runs of the last `LATELY` first, newest first. If they fill the page, return them: all other runs
-        fired earlier. Otherwise search all runs since `fires_from`."""
+        """Search the runs that fired within `LATELY` before the start of the page first, newest first. If they fill the
+        page, return them: all other runs fired earlier. Otherwise search all runs since `fires_from`."""
         lately = min(self.now, run_filters.end(self.where, self.before).fire_time) - LATELY
         if self._days(lately) > self._days(fires_from):
             rows = await find(lately)

@@ -46,7 +46,7 @@ PRIORITY, NOW, SPEC, TASK, GATED = map(_column, ("priority", "now", "spec", "tas
 creating a `ClaimCandidate` for each row would cost more than choosing among them.
 """
 UNREADABLE: Final = Gates("")
-"""Marks a run whose spec this version cannot decode. The claim skips the run and assigns the others."""
+"""Marks a run whose spec this version cannot decode. The claim postpones the run and assigns the others."""
 
 
 class _Limits(Struct, rename="camel"):
@@ -67,7 +67,7 @@ def may_be_http(task: str) -> bool:
 
 
 def gates_of(each: ClaimCandidate, failing: FailingHosts) -> Gates | None:
-    """Return the gates of a run; None if it has none. A host is a gate only while it is unhealthy."""
+    """Return the gates of a run; None if it has none. A host is a gate only if it is among the failing hosts."""
     if not each.gated and not may_be_http(each.task or each.spec):
         return None
     try:

@@ -59,7 +59,8 @@ _ENDS: Final = frozenset(status.value for status in RAN)
 
 
 class WaitingEvents(Struct, frozen=True):
-    """The fires of a following job that have an upstream event and are not planned yet."""
+    """The number of fires of a following job that come from upstream events and are not planned yet, with the first and
+    the last of them."""
 
     count: int
     first: Micros
@@ -229,7 +230,8 @@ def _is_over(plan: JobPlan, now: Micros) -> bool:
 
 
 async def sums(tx: Tx, after: Sequence[tuple[str, Micros]]) -> dict[str, WaitingEvents]:
-    """Return, for each job with upstream events, its fires after an instant that are not planned yet."""
+    """Return, for each job with fires from upstream events after the given instant that are not planned yet, their
+    number, the first and the last."""
     rows = await tx.fetch(SUM_OF_UPSTREAM_EVENTS, b=after)
     return {job_id: WaitingEvents(count, first, last) for job_id, count, first, last in rows}
 

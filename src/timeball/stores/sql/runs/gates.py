@@ -128,7 +128,8 @@ class GateBatch:
 
     @classmethod
     async def take(cls, tx: Tx, wanted: Iterable[Gates], latest: Micros) -> GateBatch:
-        """Lock the gates. `latest` is the latest instant for which a rate limit may have given a token."""
+        """Lock the gates, except those that another transaction has locked. `latest` is the latest instant for which a
+        rate limit may have given a token."""
         keys = sorted({key for gates in wanted for key in gates.keys})
         if not keys:
             return cls({}, {}, latest)

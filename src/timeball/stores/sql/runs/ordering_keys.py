@@ -44,7 +44,7 @@ OrderingKey = tuple[str, str]
 
 
 class EndedRun(Struct, frozen=True):
-    """A run with an ordering key that is not live any more."""
+    """A run with an ordering key that ended, was deleted, or was released by its worker."""
 
     key: OrderingKey
     run_id: str
@@ -58,7 +58,7 @@ class LiveHolder(Struct, frozen=True):
     run_id: str
     fire_time: Micros
     can_wait: int
-    """1 if another run may take the key from this one, because this run was never claimed and is not a retry."""
+    """1 if an earlier run may take the key from this one, because this run has had no attempt and is not a retry."""
     job_id: str
 
 
@@ -92,7 +92,8 @@ def key_of_job(job: Job) -> OrderingKey | None:
 
 
 def gone(run: RunRow) -> EndedRun | None:
-    """Return the key that a run releases when it ends without a failure; None if it has no ordering key."""
+    """Return a run with the ordering key that it releases when it ends without a failure; None if it has no ordering
+    key."""
     return None if run.ordering_key is None else EndedRun((run.tenant, run.ordering_key), run.id)
 
 
@@ -205,7 +206,8 @@ async def swap_with_waiting(tx: Tx, runs: Sequence[tuple[NewRun, int]], waiting:
 
 
 async def release(tx: Tx, gone: Sequence[EndedRun]) -> None:
-    """Give the keys of runs that ended to the next runs. The keys are locked."""
+    """Give each key that one of these runs holds to the next run with that key, unless the run keeps it (`keeps_key`).
+    The keys are locked."""
     if not gone:
         return
     holders = await lock(tx, (each.key for each in gone))

@@ -39,8 +39,8 @@ class LiveRuns(Struct):
     active: list[str] = []
     """Runs that block all others of the job: READY, RUNNING, or BLOCKED by something else than an earlier run."""
     active_since: Micros = NEVER
-    """The instant at which the first of the active runs was created. A fire before this instant does not overlap with
-    the active runs."""
+    """The instant at which the first of the active runs was created; if that run was unblocked just now, its fire time.
+    A fire before this instant does not overlap with the active runs."""
     waiting: list[OverlappingRun] = []
     """Runs that are blocked by an active one, and are due."""
     future: list[OverlappingRun] = []

@@ -193,8 +193,8 @@ class GateRow(Struct, frozen=True):
     tenant: str
     gate: str
     capacity: int = 0
-    """The limit of a concurrency key, or the burst of a rate limit, from the spec of the run that a claim considered
-    last."""
+    """The largest limit of a concurrency key that a claim has read from the spec of a run; or the burst of a rate
+    limit, from the spec of the run that a claim considered last."""
     pace: Micros = 0
     """Microseconds from one token of a rate limit to the next."""
     spent_until: Micros = 0

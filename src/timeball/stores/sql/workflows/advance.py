@@ -41,7 +41,8 @@ REASONS_OF_INSTANCES = query("reasons_of_instances")
 WRITE_TASKS = query("write_tasks")
 
 MAX_BYTES: Final = 8 << 20
-"""Maximum size of the specs of the runs that one transaction creates."""
+"""A transaction starts no further task when the specs and the items of `forEach` that it has created have this size, in
+bytes."""
 _AWAITED: Final = object()
 """Stands for a value in object storage that the caller has not fetched yet."""
 _ENDS: Final = {"failed": "failed", "cancelled": "was cancelled", "skipped": "was skipped"}
@@ -82,7 +83,7 @@ class WorkflowAdvance:
             self._take(await self._tx.fetch(TASKS_AT, b=missing))
 
     def _ended(self) -> list[tuple[Flow, WorkflowStep]]:
-        """Return the tasks that have ended and whose dependents have not been updated."""
+        """Return the tasks and instances that have ended and whose dependents have not been updated."""
         return [
             (self._flows[flow_id], step)
             for (flow_id, _, _), step in self._steps.items()
@@ -135,7 +136,7 @@ class WorkflowAdvance:
                 progress.tell(step, self._steps[flow.id, child, -1])
 
     async def make(self, limit: int) -> None:
-        """Start tasks that are ready, at most `limit`; the others stay fresh for the next transaction."""
+        """Start or skip tasks that are ready, at most `limit`; the others stay fresh for the next transaction."""
         ready = [
             (self._flows[flow_id], step)
             for (flow_id, _, _), step in self._steps.items()
@@ -197,7 +198,8 @@ class WorkflowAdvance:
     def _start(
         self, flow: Flow, step: WorkflowStep, shared: JobSpec, results: Mapping[_Place, Any], now: Micros
     ) -> int:
-        """Create the run of a task, or its instances. Return the size of what was created, in bytes."""
+        """Create the run of a task, or its instances. If the task refers to a result that does not exist, end it as
+        failed. Return the size of what was created, in bytes."""
         node = self._nodes[flow.id, step.place]
         definition = node.task
         known = KnownReferences(

@@ -95,8 +95,8 @@ class WorkflowRuns(StorePart):
         return done
 
     async def _begin(self, run_ids: Sequence[str]) -> AdvanceResult:
-        """Begin workflow runs in one transaction. A workflow run that cannot begin is postponed, so that the others
-        begin."""
+        """Begin workflow runs in one transaction; if that fails, in several smaller ones. A workflow run that cannot
+        begin is postponed, so that the others begin."""
         done = AdvanceResult()
         broken: list[str] = []
 

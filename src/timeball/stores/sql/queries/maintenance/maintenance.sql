@@ -14,7 +14,8 @@ RETURNING epoch;
 UPDATE leases SET until = until WHERE name = :name AND holder = :holder AND epoch = :epoch;
 
 -- name: oldest_to_prune
--- The oldest run from an id on that may be deleted.
+-- The oldest run from an id on that may be deleted: it ended before :before, holds no ordering key, and is not a task
+-- of a workflow run that has not ended.
 SELECT h.id FROM history h
 WHERE h.id >= :since AND h.id < :until AND h.finished_at < :before
   AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.holder = h.id)
@@ -23,7 +24,7 @@ WHERE h.id >= :since AND h.id < :until AND h.finished_at < :before
 ORDER BY h.id LIMIT 1;
 
 -- name: prune_logs
--- Delete some output of runs between two ids that may be deleted.
+-- Delete some output of runs between two ids that may be deleted (see `oldest_to_prune`).
 DELETE FROM logs WHERE run_id >= :since AND run_id < :until AND (run_id, attempt, seq) IN (
   SELECT l.run_id, l.attempt, l.seq FROM logs l
   WHERE l.run_id >= :since AND l.run_id < :until
@@ -36,7 +37,7 @@ DELETE FROM logs WHERE run_id >= :since AND run_id < :until AND (run_id, attempt
 );
 
 -- name: prune_attempts
--- Delete some attempts of runs between two ids that may be deleted.
+-- Delete some attempts of runs between two ids that may be deleted (see `oldest_to_prune`).
 DELETE FROM attempts WHERE run_id >= :since AND run_id < :until AND (run_id, attempt) IN (
   SELECT a.run_id, a.attempt FROM attempts a
   WHERE a.run_id >= :since AND a.run_id < :until
@@ -49,7 +50,7 @@ DELETE FROM attempts WHERE run_id >= :since AND run_id < :until AND (run_id, att
 );
 
 -- name: runs_to_prune
--- Some runs between two ids that may be deleted, and their jobs.
+-- Some runs between two ids that may be deleted (see `oldest_to_prune`), and their jobs.
 SELECT h.id, h.job_id FROM history h
 WHERE h.id >= :since AND h.id < :until AND h.finished_at < :before
   AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.holder = h.id)
@@ -112,8 +113,8 @@ ORDER BY i.created_at LIMIT :limit;
 DELETE FROM idempotency WHERE (tenant, key) IN (SELECT tenant, key FROM {batch b: tenant text, key text});
 
 -- name: versions_to_prune
--- Some specs that were replaced before an instant, unless a run from that time exists.
--- The newest one of each job stays: it says when, and by which request, the job got its current spec.
+-- Some specs that were replaced before an instant, unless a run of the job exists that was created before it. The
+-- newest one of each job stays: it says when, and by which request, the job got its current spec.
 SELECT v.job_id, v.version FROM job_versions v WHERE v.replaced_at < :before
   AND EXISTS (SELECT 1 FROM job_versions n WHERE n.job_id = v.job_id AND n.version > v.version)
   AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.job_id = v.job_id AND r.id < :until)

@@ -26,7 +26,7 @@ ORDER BY b.tenant, b.gate ON CONFLICT (tenant, gate) DO UPDATE SET gate = exclud
 RETURNING {columns gates gates};
 
 -- name: gates_to_open
--- Lock and return gates whose check time (`look_at`) has come.
+-- Lock and return gates whose check time (`look_at`) has come, except those that another transaction has locked.
 SELECT {columns gates g} FROM gates g WHERE g.look_at IS NOT NULL AND g.look_at <= {now}
 ORDER BY g.look_at LIMIT :limit {skip_locked};
 
@@ -58,7 +58,7 @@ FROM {batch b: id text, gate text, place bigint} WHERE runs.id = b.id AND runs.s
 RETURNING runs.id, runs.job_id, runs.tenant, runs.state, runs.attempt, runs.fire_time, runs.eligible_at, {now};
 
 -- name: first_at_gate
--- Lock and return the first runs in the queue of a gate.
+-- Lock and return the first runs in the queue of a gate, except those that another transaction has locked.
 SELECT r.id FROM runs r
 WHERE r.tenant = :tenant AND r.gate = :gate AND r.gate IS NOT NULL AND r.state = {state.blocked} AND (r.holds & {hold.gate}) = {hold.gate}
 ORDER BY r.gate_rank, r.id LIMIT :limit {skip_locked};
@@ -96,17 +96,17 @@ DELETE FROM gates WHERE (tenant, gate) IN (
 );
 
 -- name: too_late
--- Runs that did not start by their deadline.
+-- Runs that have had no attempt and whose start deadline has passed.
 SELECT id FROM runs WHERE start_by IS NOT NULL AND state <> {state.running} AND attempt = 0 AND start_by < {now}
 ORDER BY start_by LIMIT :limit;
 
 -- name: next_expiry
--- The earliest start deadline of all runs.
+-- The earliest start deadline of the runs that have had no attempt.
 SELECT start_by FROM runs WHERE start_by IS NOT NULL AND state <> {state.running} AND attempt = 0
 ORDER BY start_by LIMIT 1;
 
 -- name: keep_profiles
--- Record that runs with these placement profiles were created now.
+-- Record that these placement profiles are used now.
 INSERT INTO profiles (profile, used_at) SELECT b.profile, {now} FROM {batch b: profile text} WHERE true
 ORDER BY b.profile ON CONFLICT (profile) DO UPDATE SET used_at = excluded.used_at;
 

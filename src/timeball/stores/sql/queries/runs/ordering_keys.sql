@@ -1,7 +1,8 @@
 -- Ordering keys: runs with the same key execute one after the other. Table `turns` stores the holder of each key.
 
 -- name: lock_turns
--- Lock ordering keys and return their holders. Locks are taken in key order, which avoids deadlocks.
+-- Lock ordering keys, create the missing ones, and return their holders. Locks are taken in key order, which avoids
+-- deadlocks.
 INSERT INTO turns (tenant, ordering_key)
 SELECT b.tenant, b.ordering_key FROM {batch b: tenant text, ordering_key text} WHERE true
 ORDER BY b.tenant, b.ordering_key
@@ -16,7 +17,8 @@ SELECT r.id, r.fire_time, CASE WHEN r.state <> {state.running} AND r.attempt = 0
 FROM {batch b: id text} JOIN runs r ON r.id = b.id;
 
 -- name: step_back
--- Take the ordering key from runs that are not claimed yet, because a run with an earlier fire arrived.
+-- Take the ordering key from runs that no worker holds and that have had no attempt, because a run with an earlier fire
+-- arrived.
 UPDATE runs SET holds = holds + {hold.turn}, state = {state.blocked}
 WHERE state <> {state.running} AND attempt = 0 AND (holds & {hold.turn}) = 0 AND id IN (SELECT id FROM {batch b: id text})
 RETURNING id;
@@ -29,7 +31,8 @@ WHERE runs.job_id = b.job_id AND runs.ordering_key = b.ordering_key AND (runs.ho
 RETURNING runs.job_id;
 
 -- name: all_wait
--- Those of these jobs whose live runs are all blocked by the overlap rule. The jobs are locked.
+-- Those of these jobs whose live runs, apart from those of backfills and workflow tasks, are all blocked by the overlap
+-- rule. The jobs are locked.
 SELECT b.id FROM {batch b: id text} WHERE NOT EXISTS (
   SELECT 1 FROM runs r WHERE r.job_id = b.id AND (r.holds & {hold.overlap}) = 0 AND r.origin NOT IN ({origin.backfill}, {origin.task})
 );
@@ -65,7 +68,8 @@ SELECT DISTINCT r.tenant, r.ordering_key FROM {batch b: id text} JOIN runs r ON 
 WHERE r.ordering_key IS NOT NULL;
 
 -- name: dead_holders
--- The ordering keys that are held by a dead letter of these jobs, so that later runs wait.
+-- The ordering keys that failed or dead runs of these jobs hold until a user retries or discards them, so that later
+-- runs wait.
 SELECT t.tenant, t.ordering_key, t.holder, h.job_id FROM {batch b: id text} JOIN history h ON h.job_id = b.id
 JOIN turns t ON t.holder = h.id AND t.holder IS NOT NULL
 WHERE h.status IN ({gave_up}) AND h.retried_as IS NULL AND h.discarded_at IS NULL;
