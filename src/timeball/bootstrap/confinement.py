@@ -1,4 +1,6 @@
-"""Decides how the process jobs of a worker are confined, and logs what is not."""
+"""Decides how a worker keeps its process jobs from files and privileges that they must not have, and logs a warning
+about each of these protections that is missing.
+"""
 
 from __future__ import annotations
 

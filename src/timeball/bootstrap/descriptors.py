@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from timeball.api.http.connection_limits import ConnectionLimits
 
 MAX_DESCRIPTORS: Final = 131_072
-"""Maximum number of descriptors. All slots and connections together need fewer."""
+"""The process raises its limit to at most this many descriptors."""
 RESERVED_DESCRIPTORS: Final = 100
 """Descriptors for the store and its pool, objects, the guard, the event loop and the standard library."""
 DESCRIPTORS_PER_RUN: Final = 5
@@ -21,7 +21,9 @@ DESCRIPTORS_PER_RUN: Final = 5
 has one socket.
 """
 MIN_CONNECTIONS: Final = 64
-"""Connections that a server keeps for clients and workers, for any number of slots."""
+"""Connections for clients and workers for which `slots` leaves descriptors, for any number of wanted slots. If the
+limit is very low, a server still accepts half as many.
+"""
 
 _log = structlog.get_logger()
 
@@ -61,7 +63,7 @@ class Descriptors:
 
 
 def raise_limit() -> Descriptors:
-    """Raise the soft limit of file descriptors as far as this process may."""
+    """Raise the soft limit of file descriptors as far as this process may, up to `MAX_DESCRIPTORS`."""
     original, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if original == resource.RLIM_INFINITY:
         return Descriptors(MAX_DESCRIPTORS, original)

@@ -1,9 +1,9 @@
 """A thread that sends the beats of a worker while its event loop is blocked.
 
-A Python function of mode `async` may block the event loop of its worker, which then sends no beats. After a lease the
-session would be lost, and with it all other runs of the worker, although they are fine. So a thread checks once a
-second whether the loop is late with a beat. If it is, the thread sends the beat, with a connection and an event loop of
-its own. A call into C that holds the interpreter lock blocks this thread, too.
+A Python function of mode `async` may block the event loop of its worker, which then sends no beats. When the lease has
+lapsed, the session would be lost, and with it all other runs of the worker, which would be repeated without need. So a
+thread checks once a second whether the loop is late with a beat. If it is, the thread sends the beat, with a connection
+and an event loop of its own. A call into C that holds the interpreter lock blocks this thread, too.
 """
 
 from __future__ import annotations
@@ -99,8 +99,8 @@ def over_http(config: WorkerConfig) -> Connect:
 
 
 def to_store(config: ServerConfig, store: Store) -> Connect:
-    """Return a function that connects to the store. SQLite has one writer for all threads; PostgreSQL needs a
-    connection of its own.
+    """Return a function with which the thread connects to the store. On SQLite it is the store of the process, whose
+    one writer serves all threads. On PostgreSQL the function opens a connection in the event loop of the thread.
     """
 
     @contextlib.asynccontextmanager

@@ -18,7 +18,7 @@ _log = structlog.get_logger()
 
 
 def make_new_files_private() -> None:
-    """Set the umask so that other users cannot read new files. Process jobs already had this umask before."""
+    """Set the umask so that other users cannot read new files. The guard gives process jobs the same umask."""
     os.umask(PRIVATE_UMASK)
 
 

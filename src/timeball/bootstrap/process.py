@@ -24,8 +24,8 @@ class StopSignals:
 
 def tune_interpreter() -> None:
     """Tune the interpreter, after everything has started. Existing objects live as long as the process, so the garbage
-    collector skips them. It runs less often than after every 700 new objects, since a batch of jobs creates many times
-    as many and almost all are freed without it.
+    collector skips them. It runs after 10,000 new objects instead of 700 (the default), since a batch of jobs creates
+    many times as many objects, and almost all of them are freed without the collector.
 
     The event loop and the thread that writes to the store take turns several times per commit. By default a thread that
     waits for the interpreter gets it after 5 ms, which is longer than a commit takes. With 50 µs the other threads lose

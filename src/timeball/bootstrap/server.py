@@ -212,7 +212,7 @@ def _cannot_listen(host: str, port: int, error: OSError) -> str:
 
 
 def _answers_as_timeball(host: str, port: int) -> bool:
-    """Ask the process that holds the port for `/livez`. A server with TLS is not recognized."""
+    """Return True if the process that holds the port answers `/livez` like a Timeball server without TLS."""
     import http.client
 
     address = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)

@@ -111,7 +111,7 @@ def _leave_threads(python: PythonExecutor, attempts: Sequence[ExecutorAttempt]) 
     """End the process if attempts still execute in threads after their session was lost. Other workers are about to
     execute these runs again, and only the end of the process ends a thread.
 
-    All attempts of the worker are lost already, and the guard kills the other processes.
+    Nothing else is lost by that: all attempts of the worker are lost already, and the guard kills its job processes.
     """
     names = sorted({str(attempt.run_id) for attempt in attempts if python.runs_in_thread(attempt)})
     if names:

@@ -2,5 +2,5 @@
 
 `plan` decides which faults occur when. `fleet` and `proxy` cause them. `load` submits jobs, and `witness` is the
 function of these jobs, which records each execution in a file. `evidence` collects what clients were promised, what was
-executed and what Timeball recorded. `checker` judges that; it imports none of the other modules except `history`.
+executed and what Timeball recorded. `checker` judges that; of this package it imports only `history`.
 """

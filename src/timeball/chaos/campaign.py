@@ -64,7 +64,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     tries_failed: int
     """Number of submissions that got no answer and were sent again."""
     quiet_after: float | None
-    """Seconds from the last fault until every run had ended; None: some had not."""
+    """Seconds from the last fault until every run had ended; None: some runs had not ended after `QUIET_TIMEOUT`."""
 
 
 class Observer(Protocol):

@@ -1,4 +1,4 @@
-"""Judges a history: every promised fire was executed once, not early, and is in the ledger.
+"""Judges a history: checks that every promised fire was executed once and not early, and that it is in the ledger.
 
 The checker is pure and independent of the system that it judges: it relies on the attempts that jobs recorded
 themselves, and compares the ledger with them.
@@ -19,6 +19,11 @@ from timeball.domain.run.ledger import TOLERANCE
 from timeball.domain.run.status import TERMINAL
 
 Breach = Literal["lost", "stuck", "early", "double", "double-effective", "extra", "unbalanced"]
+"""`lost`: a fire has no run, or its run did not succeed, or never executed. `stuck`: its run has not ended. `early`:
+its run started before the fire time. `double`: it has two runs, or an attempt was repeated without a fault or started
+in the wrong order. `double-effective`: it took effect twice. `extra`: a run belongs to no fire. `unbalanced`: the
+ledger of a job does not add up to its fires.
+"""
 BREACHES: Final[tuple[Breach, ...]] = ("lost", "stuck", "early", "double", "double-effective", "extra", "unbalanced")
 LEASE: Final = 15 * SECOND
 NOTICEABLE: Final = 250 * MILLISECOND
@@ -48,7 +53,7 @@ class Judgement(Struct, kw_only=True):
     """Number of attempts that were interrupted by a fault and followed by another attempt."""
     violations: list[Violation] = field(default_factory=list)
     recoveries: dict[str, list[Micros]] = field(default_factory=dict)
-    """By fault: for each run that it affected, the microseconds until the run started, or started again."""
+    """By the name of a fault, or `NO_FAULT`: for each run that started late or again, the microseconds until then."""
 
     def count(self, breach: Breach) -> int:
         return sum(violation.breach == breach for violation in self.violations)
@@ -192,8 +197,8 @@ class _Judge:
         self._recovered(fault.name, later.started_at - max(fault.began, earlier.started_at))
 
     def _first_start(self, row: Row, seen: list[Sighting]) -> None:
-        """Find the fault that delayed a late start: one of the worker that held an earlier attempt which never started,
-        or one of the servers.
+        """If a run started late, record the delay and the fault that explains it: a fault of the worker that held an
+        earlier attempt which never started, otherwise the fault that `delaying` finds.
         """
         if not seen:
             return
@@ -218,8 +223,9 @@ class _Faults:
         self._faults = sorted(faults, key=lambda fault: fault.began)
 
     def interrupting(self, worker: str, since: Micros, until: Micros) -> Fault | None:
-        """Return the fault that took an attempt from a worker: one of the worker itself, else one of a server or the
-        database, which renew its lease. None: there was no such fault.
+        """Return the fault because of which a worker lost an attempt: a fault of the worker itself, otherwise a fault
+        of a server, the database or the fleet that may have kept them from renewing its lease. A kill of a server is
+        no such fault: the worker uses another server. None: there was no such fault.
         """
         during = list(self._during(since, until))
         return next(
@@ -228,8 +234,8 @@ class _Faults:
         )
 
     def delaying(self, due: Micros, started: Micros) -> Fault | None:
-        """Return the last fault before a start that may have delayed it. Faults of servers and of the database come
-        before those of workers. None: there was no fault.
+        """Return the last fault that may have delayed a start. A fault of a worker or of the client counts only if
+        there was none of a server, the database or the fleet. None: there was no fault.
         """
         during = list(self._during(due - FAULT_EFFECT_TIME, started))
         carrying = [fault for fault in during if fault.part in _DELAYS_LATER_FIRES]

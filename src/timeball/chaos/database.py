@@ -156,8 +156,8 @@ def _version(folder: Path) -> int | None:
 
 
 def server_account() -> pwd.struct_passwd | None:
-    """Return the account for the PostgreSQL server: None for the current user, or an existing other account if the
-    current user is root, as which PostgreSQL does not run.
+    """Return the account for the PostgreSQL server: None for the current user, or another existing account if the
+    current user is root, because PostgreSQL refuses to run as root.
     """
     if os.geteuid() != 0:
         return None

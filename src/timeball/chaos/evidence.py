@@ -1,4 +1,4 @@
-"""Reads from the fleet how the runs of a load ended, after all of them have ended."""
+"""Waits until all runs of a load have ended, and reads from the fleet how they ended."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ AT_ONCE: Final = 8
 
 
 async def quiet(client: AsyncClient, since: Micros, until: Micros, tag: str, timeout: float) -> float | None:
-    """Wait until no run is alive. Return how many seconds that took; None: runs are still alive after `timeout`
-    seconds.
+    """Wait until no run with this tag and a fire time from `since` to `until` is alive. Return how many seconds that
+    took; None: such runs are still alive after `timeout` seconds.
     """
     loop = asyncio.get_running_loop()
     began = loop.time()

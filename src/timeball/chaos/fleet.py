@@ -27,7 +27,7 @@ from timeball.domain.errors import Conflict, TimeballError
 
 SLOTS: Final = 128
 PROCESS_TIMEOUT: Final = 60.0
-"""Maximum number of seconds until all processes have started or stopped."""
+"""Maximum number of seconds until a server is ready, and until all workers have registered."""
 
 SUPERVISE_EVERY: Final = 1.0
 """Seconds between two checks for processes that have ended."""
@@ -44,7 +44,10 @@ rm -rf "$1"
 
 
 class Process:
-    """A process of the command `timeball`. After each kill it is started again under the same name."""
+    """A server or a worker of the fleet: the command `timeball` in a process of its own. `Fleet.suffer` kills it, and
+    starts it again under the same name when the fault is over. `Fleet._supervise` starts it again if it ended by
+    itself.
+    """
 
     def __init__(self, folder: Path, name: str, command: list[str], environment: Mapping[str, str]) -> None:
         self.name = name
@@ -84,14 +87,14 @@ class Process:
             self._popen.send_signal(number)
 
     def kill(self) -> None:
-        """Kill this process alone with SIGKILL."""
+        """Kill this process with SIGKILL, but not the processes that it started. It stays ended until `start`."""
         self.wanted = False
         if self._popen is not None:
             self._popen.kill()
             self._popen.wait()
 
     def end(self) -> None:
-        """Kill the process with everything it has started."""
+        """Kill the process and all other processes of its process group."""
         if self._popen is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._popen.pid, signal.SIGKILL)
@@ -100,7 +103,9 @@ class Process:
 
 
 class Fleet:
-    """A fleet that `async with` starts. All its processes and files are removed when the block exits."""
+    """A fleet that `async with` starts. When the block exits, all processes that it started are killed, and its files
+    are deleted.
+    """
 
     def __init__(self, *, servers: int, workers: int, store: str | None = None, plant: str | None = None) -> None:
         self._counts = (servers, workers)
@@ -117,7 +122,7 @@ class Fleet:
 
     @property
     def url(self) -> str:
-        """The addresses for clients, through proxies: connections of clients have faults as well."""
+        """The addresses for clients: those of proxies, so that chaos can cause faults in their connections as well."""
         return _addresses(self._links["client"])
 
     @property
@@ -130,7 +135,7 @@ class Fleet:
 
     @property
     def worker_pids(self) -> dict[int, str]:
-        """The name of each process by its process id, including processes that were killed."""
+        """The name of each server and worker by its process id, including the ids of processes that were killed."""
         return {pid: process.name for process in self._processes.values() for pid in process.pids}
 
     async def __aenter__(self) -> Self:
@@ -179,8 +184,8 @@ class Fleet:
                     process.start()
 
     async def _open_store(self) -> tuple[Connect | None, str]:
-        """Return a function that connects to the database, for a proxy, and the address of the database. None instead
-        of the function: no proxy is possible.
+        """Return the function with which a proxy connects to the database, and the address of the database. The
+        function is None if no proxy is possible (see `_reach`).
         """
         if self._store is not None:
             return _reach(self._store), self._store
@@ -282,8 +287,8 @@ def _to_port(port: int) -> Connect:
 
 
 def _reach(store: str) -> Connect | None:
-    """Return a function that connects to the database; None: no proxy is possible, because the address has several
-    hosts or the certificate is checked against the host name.
+    """Return the function with which a proxy connects to the database; None: no proxy is possible, because the address
+    has several hosts, or because PostgreSQL's certificate is checked against the host name.
     """
     parts = urlsplit(store)
     options = dict(parse_qsl(parts.query))

@@ -20,9 +20,9 @@ class Promise(Struct, frozen=True):
 
     job_id: str
     fires: tuple[Micros, ...] | None
-    """The times of its fires; None: exactly one fire, due at once, at any time."""
+    """The times of its fires; None: exactly one fire, due when the job is accepted, so the client knows no time."""
     accepted_at: Micros = 0
-    """When the job was stored. A server could not know of it before."""
+    """When a server accepted the job; 0: not known. No run of the job could start before."""
 
 
 class Sighting(Struct, frozen=True, kw_only=True):
@@ -52,9 +52,9 @@ class Row(Struct, frozen=True, kw_only=True):
     late: Micros | None = None
     ended_at: Micros | None = None
     workers: tuple[str, ...] = ()
-    """The workers of its attempts, in order, if there were several."""
+    """The workers of its attempts, in order; empty if the job recorded its first attempt, or no attempt."""
     effective: int | None = None
-    """The token of the attempt whose result was stored, if there were several."""
+    """The token of the attempt whose result was stored; None if the job recorded fewer than two attempts."""
 
 
 class Fault(Struct, frozen=True, kw_only=True):
@@ -81,4 +81,4 @@ class History(Struct, frozen=True, kw_only=True):
     same_clock: bool = True
     """True if the workers have the same clock as the store. Only then can the times of both be compared."""
     unbalanced: list[str] = []
-    """Jobs whose ledger does not add up, or not to the fires that were due."""
+    """The ids of jobs whose ledger does not add up to the fires that were due."""

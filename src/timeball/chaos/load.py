@@ -55,7 +55,7 @@ class Load:
         """Microseconds that the store's clock is ahead of the clock of this machine."""
 
     async def begin(self) -> None:
-        """Submit the repeating jobs. Return at the time of their first fire."""
+        """Submit one job to measure the store's clock, then the repeating jobs. Return at their first fire."""
         asked = system.wall()
         probe = await self._client.create_job(NAME, **self._options())
         self._ahead = 0 if probe.created_at is None else of(probe.created_at) - asked

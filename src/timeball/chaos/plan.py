@@ -13,7 +13,7 @@ from timeball.chaos.history import Kind, Part
 from timeball.system import seeded_rng
 
 RESTING: Final = 2.0
-"""Seconds after a fault for which its target still counts as broken, because it has to start again."""
+"""Seconds after a fault for which its target still counts as broken, because it may have to start again."""
 LEASE: Final = 15.0
 
 
@@ -42,8 +42,8 @@ class Planned(Struct, frozen=True):
 def plan(
     seed: int, kinds: Sequence[Kind], *, seconds: float, every: float, servers: int, workers: int
 ) -> list[Planned]:
-    """Return one fault every `every` seconds. If there are two or more servers, one of them is always without a fault;
-    the same holds for workers.
+    """Return the faults of a campaign: one every `every` seconds, except when all possible targets are still broken.
+    If there are two or more servers, at least one of them is without a fault at any time; the same holds for workers.
     """
     rng = seeded_rng(seed)
     faults: list[Planned] = []

@@ -58,7 +58,7 @@ class ProxiedAddress:
         self._hung |= self._writers
 
     def delay(self, seconds: float) -> None:
-        """Forward all data this many seconds later."""
+        """Forward all data this many seconds later, until `heal` is called."""
         self._state, self._delay = "delayed", seconds
 
     async def _accept(self, from_client: asyncio.StreamReader, to_client: asyncio.StreamWriter) -> None:

@@ -33,7 +33,9 @@ def summary(outcome: Outcome) -> list[tuple[str, str]]:
 
 
 def balance(judgement: Judgement) -> str:
-    """Return a line such as `12,345 due = 12,300 on time + 45 late + 0 lost + 0 stuck`."""
+    """Return a line about all fires, such as `12,345 due = 12,300 on time + 45 late + 0 lost + 0 stuck`. `Breach` in
+    `checker.py` explains lost and stuck.
+    """
     lost, stuck = judgement.count("lost"), judgement.count("stuck")
     return (
         f"{judgement.due:,} due = {judgement.on_time:,} on time + {judgement.late:,} late"
@@ -59,8 +61,8 @@ def examples(judgement: Judgement) -> list[str]:
 
 
 def recoveries(outcome: Outcome) -> list[tuple[str, int, int, str, str, str]]:
-    """Return a row per fault: its name, how often it occurred, how many runs it delayed, and for how long (p50, p99,
-    max).
+    """Return a row for each name of a fault, such as `kill server`: the name, how often such a fault occurred, how many
+    runs it delayed, and for how long (p50, p99, max).
     """
     often = Counter(fault.name for fault in outcome.faults)
     found = []

@@ -114,7 +114,7 @@ def _ambiguous(name: str, jobs: list[Job]) -> str:
 
 
 def make_transport() -> Any:
-    """Return the transport of the client; None for its own one. Tests replace this function."""
+    """Return the transport of the client; None: the client makes its own. Tests replace this function."""
     return None
 
 

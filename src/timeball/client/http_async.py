@@ -21,8 +21,8 @@ from yarl import URL
 from timeball.client.http_sync import BROKEN_OFF, AnswerInterrupted, Incoming, Outgoing, Unreachable, reason
 
 AT_ONCE: Final = 100
-"""Maximum number of concurrent requests. With thousands of tasks, each waits for its turn instead of opening a
-connection. Streams are not counted, because they stay open."""
+"""Maximum number of concurrent requests. Further requests wait, so that thousands of tasks do not open thousands of
+connections. Streams are not counted, because they stay open."""
 IDLE: Final = 4.0
 """Seconds for which an idle connection is kept for the next request. The server closes it after 5."""
 

@@ -68,8 +68,8 @@ def length(value: Length) -> str | int:
 
 
 def moment(value: datetime | str) -> str:
-    """Return an instant in the format of the API. Raise `Invalid` for a datetime without a time zone: it could be any
-    of 38 instants."""
+    """Return an instant in the format of the API. Raise `Invalid` for a datetime without a time zone, because it could
+    be any of 38 instants, one for each offset that is in use."""
     if isinstance(value, str):
         return value
     if value.utcoffset() is None:

@@ -26,7 +26,7 @@ class JobSelection(TypedDict, total=False):
     created_before: datetime | str | None
     """The `created_before` of an earlier answer: selects the same jobs again, without jobs that were created later."""
     everything: bool
-    """Select all of them. No other filter may be given."""
+    """True to select all jobs. No other filter may be given."""
 
 
 _WORDS: Final = {

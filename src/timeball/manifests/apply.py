@@ -1,4 +1,4 @@
-"""Applies a plan, one job after the other. If it is interrupted, a repetition does the rest."""
+"""Applies a plan, one job after the other. After an interruption, the next plan has the steps that are missing."""
 
 from __future__ import annotations
 

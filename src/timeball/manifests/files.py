@@ -26,7 +26,8 @@ class FileSet:
 
     jobs: tuple[Declared, ...]
     name: str | None = None
-    """The name of the set, by which a server knows its jobs; None: a job that is removed from the files is not noticed.
+    """The name of the set. A server has it as a tag of each job of the set, so that a plan finds jobs that are no
+    longer in the files. None: the files name no set, and a plan does not find such jobs.
     """
 
 

@@ -1,7 +1,9 @@
 """The effect of a change on the next fires: which move, which are added, which are dropped.
 
 A fire that is replaced by another one on the same day has moved. If a day has another number of fires than before, it
-is not possible to say which fire moved where; then the old ones count as dropped and the new ones as added.
+is not possible to say which fire moved where; then the old ones count as dropped and the new ones as added. There is
+one exception: if all such days together have as many old fires as new ones, and the two of each pair are at most 36
+hours apart, these fires have moved to another day.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ _FEW: Final = 10
 """Maximum number of added and dropped fires that are described one by one."""
 _NEAR_DAYS: Final = ("today", "tomorrow")
 _NEAR: Final = 36 * HOUR
-"""Maximum distance by which a fire may move and still count as the same fire."""
+"""Maximum distance, in microseconds, by which a fire may move to another day and still count as the same fire."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +109,8 @@ def compare(old: ComingFires, new: ComingFires, now: Micros, timezone: str) -> F
 
 
 def _until(old: ComingFires, new: ComingFires, now: Micros, timezone: str) -> Micros:
-    """Return the end of the range to compare: the end of a day, so that a fire and the one it moved to are both in it;
-    earlier if less is known.
+    """Return the end of the range to compare: the end of the last of `DAYS` days, so that a fire and the one that
+    replaces it on the same day are both in the range; earlier if the fires are not known for so long.
     """
     far = now + DAYS * DAY
     end = min([far, *(ahead.until for ahead in (old, new) if ahead.until is not None)])

@@ -16,7 +16,9 @@ from timeball.domain.text.schedule_text import uses_hash
 
 _PLACEHOLDER_ID: Final = "j_" + "0" * 28
 _ALIKE: Final = "the same name"
-"""The seed of `H` for both schedules of a comparison: the name of a job does not change."""
+"""The name from which an `H` in a cron expression is computed, for both schedules of a comparison. It may be any name,
+because a change does not change the name of the job.
+"""
 
 
 class ComingFires(NamedTuple):
@@ -32,11 +34,11 @@ class ComingFires(NamedTuple):
 
 
 def are_known_here(spec: JobSpec) -> bool:
-    """Return True if the fires can be computed without the server. Only the server knows its calendars, the tenant,
-    from which `H` is computed, and the free slots of windows.
+    """Return True if the server is not needed to compute the fires. Only the server knows its calendars, the tenant
+    (from which the value of `H` in a cron expression is computed), and the free slots of windows.
     """
     if isinstance(spec.schedule, Follow):
-        return True  # the server cannot compute these either
+        return True  # no fire is known in advance, to the server neither
     if spec.calendars:
         return False
     if isinstance(spec.schedule, CronSchedule):
@@ -71,7 +73,7 @@ def anchor(old: JobSpec, new: JobSpec, coming: ComingFires) -> Micros | None:
 
 
 def within(new: JobSpec, coming: ComingFires) -> ComingFires:
-    """Return those of the next fires that are within the bounds of a changed job."""
+    """Return those of the next fires that are within `startAt` and `endAt` of a changed job."""
     starts, ends = new.starts or 0, instant.MAX if new.ends is None else new.ends
     return ComingFires([at for at in coming.fires if starts <= at <= ends], coming.until)
 

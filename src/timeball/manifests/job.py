@@ -171,7 +171,9 @@ def with_defaults(job: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[s
 
 
 def _meant_for(job: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the defaults without those that the job replaces under another name, such as `taskId` for `task`."""
+    """Return the defaults without those that the job replaces under another name, such as `taskId` for `task`, and for
+    a workflow without those that only its tasks can have.
+    """
     meant = {name: value for name, value in defaults.items() if _INSTEAD.get(name) not in job}
     if isinstance(task := job.get("task"), dict) and task.get("kind") == "workflow":
         meant = {name: value for name, value in meant.items() if name not in OF_TASKS.values()}
@@ -183,8 +185,8 @@ def _meant_for(job: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str,
 
 
 def _fitting(name: str, value: dict[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a default task or schedule that one of the job's kind can have: an interval has no time
-    zone.
+    """Return the fields of a default task or schedule that fit the kind of the job's own one: an interval, for example,
+    gets no default time zone.
     """
     if name not in _TAGGED:
         return value

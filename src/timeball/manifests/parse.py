@@ -268,7 +268,9 @@ def _toml_lines(text: str) -> dict[str, int]:
 
 
 def _resolved(steps: list[str], counts: Mapping[str, int], *, into_last: bool = False) -> tuple[str, ...]:
-    """Return a path with an index for each array of tables in it: the last table of the array."""
+    """Return the path of a header with an index after each array of tables: that of the last table of the array. With
+    `into_last` the last step gets no index, because the header adds a table to that array.
+    """
     path: tuple[str, ...] = ()
     for index, step in enumerate(steps):
         path = (*path, step)

@@ -26,7 +26,7 @@ from timeball.manifests.job import Declared
 from timeball.manifests.remote import RemoteServer
 
 Action = Literal["create", "change", "cancel", "undeclared", "unchanged"]
-"""`undeclared`: the job is not in the files any more, and stays on the server unless it is to be cancelled."""
+"""`undeclared`: the job is not in the files any more, and stays on the server. With `prune` the action is `cancel`."""
 _ESTIMATE: Final = "its slot in the window is chosen when it is applied; this is the one it would get now"
 _AFTER: Final = "the times of these fires are not known in advance"
 _MARGIN: Final = "maxRuns counts the fires since the job was created, so the last of these fires may not happen"
@@ -101,7 +101,7 @@ class _Planner:
         return ManifestPlan(name, self.now, tuple(steps))
 
     def _in_order(self) -> list[Declared]:
-        """Return the jobs of the files. A job that follows another comes after it, because that must exist first."""
+        """Return the jobs of the files. A job that follows another comes after it: the other has to exist first."""
         jobs = {job.name: job for job in self.wanted.jobs}
         graph = {name: [of] for name, job in jobs.items() if (of := _followed_by(job.spec)) in jobs}
         try:

@@ -35,7 +35,7 @@ PAGE: Final = 1_000
 NEVER: Final = "9000-01-01T00:00:00Z"
 """The `startAt` of a new job that is to be paused before it can fire."""
 GENERATIONS: Final = 100
-"""Maximum number of cancelled jobs with one name that a new job may replace."""
+"""Maximum number of idempotency keys that `create` tries, because the key before belongs to a cancelled job."""
 _JOB_ID: Final = re.compile(r"j_[0-9a-f]{28}")
 _THERE: Final = "scheduled,paused,completed"
 
@@ -156,7 +156,7 @@ class RemoteServer:
         return self._followed(job, job_requests.resume(job.job_id))
 
     def cancel(self, job: KnownJob) -> None:
-        """Cancel a job if it has the version that was read. Raise `PreconditionFailed` if it has another one."""
+        """Cancel a job. Raise `PreconditionFailed` if its version has changed since the plan read it."""
         found = self.read(job.job_id)
         if found.status != "cancelled" and found.version != job.version:
             raise _changed(job)

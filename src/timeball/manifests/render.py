@@ -83,8 +83,8 @@ def value(given: Any) -> str:
 
 
 def masked(given: Any, name: str = "") -> Any:
-    """Return a value with `HIDDEN` in place of everything whose name looks like a secret: plans are printed in logs of
-    CI systems.
+    """Return a value with `HIDDEN` in place of every part whose name looks like that of a secret, because plans are
+    printed in logs of CI systems.
     """
     if isinstance(given, dict):
         return {key: masked(each, key) for key, each in given.items()}

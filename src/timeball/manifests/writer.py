@@ -18,8 +18,8 @@ _WIDTH: Final = 110
 
 
 class _Dumper(yaml.SafeDumper):
-    """Puts quotes around strings that a parser would take for another type: one of YAML 1.1, of YAML 1.2, or that of
-    Timeball.
+    """Puts quotes around strings that a parser of YAML 1.1 or YAML 1.2, or the parser of Timeball, would take for
+    another type.
     """
 
     def ignore_aliases(self, data: Any) -> bool:
@@ -113,5 +113,5 @@ def _key(name: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return a string in quotes. JSON and TOML quote in the same way, except for one character."""
+    """Return a string in quotes. JSON and TOML quote in the same way, except that TOML has to escape U+007F."""
     return msgspec.json.encode(text).decode().replace("\x7f", "\\u007f")

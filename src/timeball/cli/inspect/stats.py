@@ -89,7 +89,7 @@ def _numbers(found: Stats, *, pretty: bool) -> list[tuple[str, Any]]:
         (name, f"{value:,}{more if name in _CAPPED else ''}" if isinstance(value, int) else value)
         for name, value in numbers
     ]
-    # On a terminal, counts of zero that say nothing are left out.
+    # On a terminal, counts of zero are left out, except those in `_ALWAYS`.
     kept = [(name, value) for name, value in shown if value != "0" or name in _ALWAYS]
     return [*kept[:2], ("", sparkline([bucket.finished for bucket in found.buckets])), *kept[2:]]
 

@@ -48,7 +48,7 @@ class Figures:
     accepted_after: list[float]
     """Time until a job that was submitted alone was durable and acknowledged."""
     picked_up_after: list[float]
-    """Time until such a job started, without any other job of the benchmark."""
+    """Time until a job that was submitted alone started. No other job of the benchmark ran at that time."""
     ingest: float
     life_cycle: float
     """Completed jobs per second, from the first fire to the last end."""
@@ -143,7 +143,7 @@ def _ended(client: Client, job_ids: Sequence[str]) -> list[Run]:
 
 
 def _is_over(client: Client, job_id: str) -> bool:
-    """True if the run of the job that was submitted last has ended. All others have then ended, or are about to."""
+    """True if the run of this job has ended. It was submitted last, so all others have then ended, or are about to."""
     return client.status(job_id).status in TERMINAL
 
 

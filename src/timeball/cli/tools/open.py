@@ -15,7 +15,7 @@ _PAGE: Final = (
     '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url={link}"><title>Timeball</title>'
 )
 _TEXT_BROWSERS: Final = frozenset({"www-browser", "links", "elinks", "lynx", "w3m"})
-"""They would take over the terminal, and cannot show the web UI."""
+"""Browsers that the command does not start: they would take over the terminal, and cannot show the web UI."""
 
 
 @click.command("open")
@@ -45,8 +45,8 @@ def open_command(session: CliSession, *, no_browser: bool) -> None:
 
 
 def _reachable(link: str, server: str) -> str:
-    """Return the link with the address that this command uses, if the server has no public one: a tunnel may lead to
-    it.
+    """Return the link. If its address is a loopback address, replace that by the address that this command uses,
+    because the command may reach the server through a tunnel with another port.
     """
     base, hash_sign, token = link.partition("#")
     return f"{server}/{hash_sign}{token}" if is_loopback(parse_address(base).host) else link

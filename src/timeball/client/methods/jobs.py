@@ -53,7 +53,7 @@ class JobMethods(Asking):
         schedule_type: str | None = None,
         calendar: str | None = None,
     ) -> Iterator[Job]:
-        """Yield all matching jobs, newest first. `q` is a part of the name, or an id; `kind` that of the task. The
+        """Yield all matching jobs, newest first. `q` is a part of the name, or an id; `kind` is that of the task. The
         client requests page after page during the iteration."""
         return self._pages(
             lambda cursor: requests.jobs(
@@ -82,8 +82,8 @@ class JobMethods(Asking):
     ) -> BulkJobs:
         """Pause, resume, run or cancel all jobs that the filters select, in any number. A dry run only counts.
 
-        The client sends one request after the other, each for some hundred jobs. `seen` is called with the sum after
-        each. A request whose answer was lost is sent again, and changes nothing twice.
+        The client sends one request after the other, each for some hundred jobs. After each answer it calls `seen` with
+        the sum of all answers so far. A request whose answer was lost is sent again, and changes nothing twice.
         """
         if dry_run or (action == "run" and where.get("created_before") is None):
             counted = self.ask(requests.bulk_jobs(action, where, dry_run=True))
@@ -184,7 +184,7 @@ class AsyncJobMethods(AsyncAsking):
         schedule_type: str | None = None,
         calendar: str | None = None,
     ) -> AsyncIterator[Job]:
-        """Yield all matching jobs, newest first. `q` is a part of the name, or an id; `kind` that of the task. The
+        """Yield all matching jobs, newest first. `q` is a part of the name, or an id; `kind` is that of the task. The
         client requests page after page during the iteration."""
         return self._pages(
             lambda cursor: requests.jobs(
@@ -213,8 +213,8 @@ class AsyncJobMethods(AsyncAsking):
     ) -> BulkJobs:
         """Pause, resume, run or cancel all jobs that the filters select, in any number. A dry run only counts.
 
-        The client sends one request after the other, each for some hundred jobs. `seen` is called with the sum after
-        each. A request whose answer was lost is sent again, and changes nothing twice.
+        The client sends one request after the other, each for some hundred jobs. After each answer it calls `seen` with
+        the sum of all answers so far. A request whose answer was lost is sent again, and changes nothing twice.
         """
         if dry_run or (action == "run" and where.get("created_before") is None):
             counted = await self.ask(requests.bulk_jobs(action, where, dry_run=True))

@@ -76,7 +76,7 @@ class RegistryMethods(Asking):
         return (self.ask(requests.keys())).items
 
     def revoke_key(self, key_id: str) -> None:
-        """Revoke an API key. That takes effect at once on the server, and within 3 seconds on other servers."""
+        """Revoke an API key. The server that gets the request refuses the key at once, all others within 3 seconds."""
         self.ask(requests.revoke_key(key_id))
 
 
@@ -145,5 +145,5 @@ class AsyncRegistryMethods(AsyncAsking):
         return (await self.ask(requests.keys())).items
 
     async def revoke_key(self, key_id: str) -> None:
-        """Revoke an API key. That takes effect at once on the server, and within 3 seconds on other servers."""
+        """Revoke an API key. The server that gets the request refuses the key at once, all others within 3 seconds."""
         await self.ask(requests.revoke_key(key_id))

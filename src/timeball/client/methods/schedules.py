@@ -34,7 +34,7 @@ class ScheduleMethods(Asking):
         max_runs: int | None = None,
     ) -> Preview:
         """Preview a cron expression, or a schedule in the JSON of a job: a description, the next fires, and warnings.
-        Nothing is saved. The `name` of the job determines the value of an `H`."""
+        Nothing is saved. The `name` of the job determines the value of `H` in a cron expression."""
         return self.ask(
             requests.preview_schedule(
                 schedule,
@@ -74,7 +74,7 @@ class AsyncScheduleMethods(AsyncAsking):
         max_runs: int | None = None,
     ) -> Preview:
         """Preview a cron expression, or a schedule in the JSON of a job: a description, the next fires, and warnings.
-        Nothing is saved. The `name` of the job determines the value of an `H`."""
+        Nothing is saved. The `name` of the job determines the value of `H` in a cron expression."""
         return await self.ask(
             requests.preview_schedule(
                 schedule,

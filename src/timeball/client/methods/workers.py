@@ -11,8 +11,8 @@ class WorkerMethods(Asking):
     """Methods of `Client` about workers."""
 
     def workers(self, *, gone: bool = False) -> list[Worker]:
-        """Return the live workers, newest first. With `gone`, followed by those that were lost or left within the last
-        hour."""
+        """Return the live workers, newest first. With `gone`, the list continues with workers that were lost or left
+        within the last hour."""
         return self.ask(requests.workers(gone=gone)).items
 
     def drain_worker(self, worker_id: str) -> DrainingWorker:
@@ -24,8 +24,8 @@ class AsyncWorkerMethods(AsyncAsking):
     """Methods of `AsyncClient` about workers."""
 
     async def workers(self, *, gone: bool = False) -> list[Worker]:
-        """Return the live workers, newest first. With `gone`, followed by those that were lost or left within the last
-        hour."""
+        """Return the live workers, newest first. With `gone`, the list continues with workers that were lost or left
+        within the last hour."""
         return (await self.ask(requests.workers(gone=gone))).items
 
     async def drain_worker(self, worker_id: str) -> DrainingWorker:

@@ -13,7 +13,7 @@ class DeadGroup(Model, frozen=True):
 
     count: int
     fingerprint: str = ""
-    """Selects the group in filters. `none`: the group of dead letters that are older than fingerprints."""
+    """Selects the group in filters. `none`: the group of dead letters that have no fingerprint."""
     kind: str | None = None
     message: str | None = None
     jobs: int = 0
@@ -37,7 +37,7 @@ class Retrial(Model, frozen=True):
     retried: int = 0
     skipped: int = 0
     items: list[Retried] = []
-    """The result of each run; empty if there are too many of them."""
+    """The result of each run; empty if the request selected too many runs for one answer."""
     created_before: datetime | None = None
 
 

@@ -41,7 +41,7 @@ class EndsInWindow(EndCounts, frozen=True, kw_only=True):
 
 
 class LiveCounts(Model, frozen=True, kw_only=True):
-    """The runs and jobs that are there now."""
+    """How many runs are alive, dead letters wait and jobs exist, at the time of the answer."""
 
     scheduled: int = 0
     blocked: int = 0
@@ -63,7 +63,7 @@ class WorkerCounts(Model, frozen=True, kw_only=True):
     live: int = 0
     slots: int = 0
     busy: int = 0
-    """Slots that runs take."""
+    """Number of slots that runs use."""
 
 
 class UpcomingFire(Model, frozen=True, kw_only=True):
@@ -98,7 +98,7 @@ class Stats(Model, frozen=True, kw_only=True):
     workers: WorkerCounts = WorkerCounts()
     up_next: list[UpcomingFire] = []
     attention: list[AttentionItem] = []
-    """The most urgent first."""
+    """What needs attention, the most urgent first."""
 
 
 class TimelineRun(Model, frozen=True, kw_only=True):
@@ -107,7 +107,7 @@ class TimelineRun(Model, frozen=True, kw_only=True):
     """The job of the run; only in the lane of a tag."""
     fire_time: datetime
     fire_until: datetime | None = None
-    """The last fire, if the row stands for several that never ran."""
+    """The last fire, if this entry stands for several fires that never ran."""
     fires: int = 1
     started_at: datetime | None = None
     ended_at: datetime | None = None
@@ -117,7 +117,7 @@ class TimelineRun(Model, frozen=True, kw_only=True):
 
 
 class TimelineBucket(Model, frozen=True, kw_only=True):
-    """How many runs of an interval have which verdict."""
+    """The number of runs with each verdict in an interval."""
 
     since: datetime = field(name="from")
     until: datetime = field(name="to")
@@ -133,7 +133,7 @@ class Lane(Model, frozen=True, kw_only=True):
     status: str | None = None
     runs: list[TimelineRun] = []
     buckets: list[TimelineBucket] | None = None
-    """Counts instead of runs, if there are many."""
+    """Counts per interval instead of single runs, if the lane has many runs."""
     fires: list[datetime] = []
     """The coming fires in the range."""
     truncated: bool = False

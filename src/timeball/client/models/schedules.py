@@ -43,7 +43,7 @@ class ForecastBucket(Model, frozen=True):
     load: float | None = None
     """`run_seconds` divided by `capacity_seconds`; None if there is no worker."""
     jobs: int = 0
-    """Number of jobs that fire in it."""
+    """Number of jobs that fire in this range of time."""
 
 
 class ForecastCause(Model, frozen=True):
@@ -59,7 +59,7 @@ class ForecastCause(Model, frozen=True):
 class BusyForecastBucket(Model, frozen=True):
     bucket: ForecastBucket
     causes: list[ForecastCause] = []
-    """The jobs that need the most of its work."""
+    """The jobs that need the largest parts of the work in the bucket."""
 
 
 class Forecast(Model, frozen=True):
@@ -84,7 +84,7 @@ class PreviewedFire(Model, frozen=True):
 
     at: datetime
     local: datetime
-    """The same instant, with the offset of the time zone."""
+    """The instant `at`, written with the offset of the time zone."""
     mark: str | None = None
     """`dst_gap`: the wall time does not exist on that day, and the fire was moved here. `dst_overlap`: the wall time
     occurs twice. `excluded`: a calendar is closed. `next_open`: the calendars open, and one run replaces the excluded

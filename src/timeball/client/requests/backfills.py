@@ -13,7 +13,7 @@ from timeball.client.requests.request import ApiRequest, When, get, moment_text,
 def backfill(
     job_id: str, since: When, until: When | None, *, parallelism: int, idempotency_key: str
 ) -> ApiRequest[Backfill]:
-    """Repeatable because of the key: the server returns the same answer to a repetition."""
+    """The request is repeatable because of its idempotency key: the server returns the same answer to a repetition."""
     return ApiRequest(
         method="POST",
         path=of_job(job_id, "/backfill"),
@@ -25,7 +25,7 @@ def backfill(
 
 
 def backfill_range(job_id: str, since: When, until: When | None) -> ApiRequest[BackfillRange]:
-    """Repeatable although it is a POST, because it changes nothing."""
+    """The request is repeatable although it is a POST, because it changes nothing on the server."""
     body = _range(since, until) | {"dryRun": True}
     return post(of_job(job_id, "/backfill"), BackfillRange, body, repeatable=True)
 

@@ -20,13 +20,13 @@ def of_job(job_id: str, what: str = "") -> str:
 
 
 def new_job(name: str, options: JobOptions) -> ApiRequest[Job]:
-    """Submit a job. A key is generated if the options have none."""
+    """Submit a job. An idempotency key is generated if the options have none."""
     body = document({**options, "name": name} if name else options)
     return create_job(body, body.pop("idempotencyKey", None) or fresh_key())
 
 
 def create_job(body: Mapping[str, Any], idempotency_key: str) -> ApiRequest[Job]:
-    """Repeatable because of the key: the server returns the same answer to a repetition."""
+    """The request is repeatable because of its idempotency key: the server returns the same answer to a repetition."""
     return ApiRequest(
         method="POST",
         path="/v1/jobs",
@@ -38,7 +38,7 @@ def create_job(body: Mapping[str, Any], idempotency_key: str) -> ApiRequest[Job]
 
 
 def batch(jobs: Iterable[JobOptions], idempotency_key: str | None) -> ApiRequest[Batch]:
-    """Submit several jobs. A key of the whole batch counts as one key for each position in it."""
+    """Submit several jobs. An idempotency key of the batch counts as one key for each of its positions."""
     bodies = [document(options) for options in jobs]
     return ApiRequest(
         method="POST",
@@ -94,8 +94,8 @@ def bulk_jobs(
     dry_run: bool = False,
     cursor: str | None = None,
 ) -> ApiRequest[BulkJobs]:
-    """Repeatable, except that `run` needs the `created_before` of an earlier answer: a job that was changed is not
-    changed again."""
+    """The request is repeatable, because a job that was changed is not changed again. Only `run` is not, unless it has
+    the `created_before` of an earlier answer."""
     chosen = narrowed_jobs(where)
     fields = {"reason": reason, "until": moment_text(until), "dryRun": dry_run, "cursor": cursor}
     body = {"action": action, "filter": chosen, **{name: value for name, value in fields.items() if value}}
@@ -103,7 +103,7 @@ def bulk_jobs(
 
 
 def update_job(job_id: str, body: Mapping[str, Any], version: int | None) -> ApiRequest[Job]:
-    """Not repeatable with a `version`: the first request changes the version, so that the second would fail."""
+    """With a `version` the request is not repeatable: the first one changes the version, so a second would fail."""
     return ApiRequest(
         method="PATCH",
         path=of_job(job_id),

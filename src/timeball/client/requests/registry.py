@@ -42,7 +42,7 @@ def put_calendar(name: str, body: Mapping[str, Any]) -> ApiRequest[Calendar]:
 def preview_calendar(
     body: Mapping[str, Any], *, since: When | None = None, until: When | None = None
 ) -> ApiRequest[CalendarPreview]:
-    """Repeatable although it is a POST, because it changes nothing."""
+    """The request is repeatable although it is a POST, because it changes nothing on the server."""
     bounds = {"from": moment_text(since), "to": moment_text(until)}
     given = {name: value for name, value in bounds.items() if value is not None}
     return post("/v1/calendars:preview", CalendarPreview, {"calendar": body, **given}, repeatable=True)

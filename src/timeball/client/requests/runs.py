@@ -66,8 +66,8 @@ def cancel(run_id: str) -> ApiRequest[Run]:
 
 
 def retry(run_id: str, edit: Edit | None = None) -> ApiRequest[Run]:
-    """Repeatable without an edit: a run has at most one successor, and the server returns that one to a repetition. It
-    refuses a repetition with another edit."""
+    """Without an edit the request is repeatable: a run has at most one successor, which the server also returns to a
+    repetition. The server refuses a repetition with another edit."""
     return post(_of_run(run_id, "/retry"), Run, _edited(edit) or None, repeatable=edit is None)
 
 
@@ -80,7 +80,7 @@ def run_spec(run_id: str) -> ApiRequest[RunSpec]:
 
 
 def bulk(action: str, where: RunSelection, *, edit: Edit | None = None, dry_run: bool = False) -> ApiRequest[Bulk]:
-    """Repeatable with the `created_before` of an earlier answer: completed actions are not applied again."""
+    """With the `created_before` of an earlier answer the request is repeatable: no action is applied to a run twice."""
     chosen = narrowed(where)
     body = {"action": action, "filter": chosen, **_edited(edit), **({"dryRun": True} if dry_run else {})}
     return post("/v1/runs:bulk", Bulk, body, repeatable=dry_run or "createdBefore" in chosen)
@@ -91,7 +91,7 @@ def _edited(edit: Edit | None) -> dict[str, Any]:
 
 
 def logs(run_id: str, *, attempt: int | None = None) -> ApiRequest[bytes]:
-    """The output as plain text, exactly as the run wrote it."""
+    """Return the request for the output as plain text, exactly as the run wrote it."""
     return ApiRequest(
         method="GET",
         path=_of_run(run_id, "/logs"),
@@ -105,12 +105,12 @@ def logs(run_id: str, *, attempt: int | None = None) -> ApiRequest[bytes]:
 def log_page(
     run_id: str, *, attempt: int | None = None, limit: int | None = None, cursor: str | None = None
 ) -> ApiRequest[LogPage]:
-    """The output in pages of JSON, with the time and the stream of each chunk."""
+    """Return the request for a page of the output as JSON, with the time and the stream of each chunk."""
     return get(_of_run(run_id, "/logs"), LogPage, attempt=attempt, limit=limit, cursor=cursor)
 
 
 def follow(run_id: str, *, attempt: int | None = None, cursor: str | None = None) -> ApiRequest[LogChunk]:
-    """The output as a stream that ends with the run. Each line of the answer is the JSON of one chunk."""
+    """Return the request for the output as a stream that ends with the run. Each line is the JSON of one chunk."""
     return ApiRequest(
         method="GET",
         path=_of_run(run_id, "/logs"),

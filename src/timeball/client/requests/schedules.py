@@ -27,7 +27,7 @@ def preview_schedule(
     end_at: When | None = None,
     max_runs: int | None = None,
 ) -> ApiRequest[Preview]:
-    """Repeatable although it is a POST, because it changes nothing."""
+    """The request is repeatable although it is a POST, because it changes nothing on the server."""
     fields = {"expression": schedule} if isinstance(schedule, str) else {"schedule": dict(schedule)}
     optional: dict[str, Any] = {"timezone": timezone, "count": count, "after": moment_text(after), "name": name or None}
     optional |= {"calendars": list(calendars) or None, "excluded": excluded}

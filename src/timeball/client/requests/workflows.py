@@ -23,13 +23,13 @@ def _of_workflow_run(run_id: str, what: str = "") -> str:
 
 
 def new_workflow(name: str, tasks: Iterable[Mapping[str, Any]], options: JobOptions) -> ApiRequest[Workflow]:
-    """Submit a workflow. A key is generated if the options have none."""
+    """Submit a workflow. An idempotency key is generated if the options have none."""
     body = document({**options, "name": name} if name else options)
     return create_workflow({**body, "tasks": list(tasks)}, body.pop("idempotencyKey", None) or fresh_key())
 
 
 def create_workflow(body: Mapping[str, Any], idempotency_key: str) -> ApiRequest[Workflow]:
-    """Repeatable because of the key: the server returns the same answer to a repetition."""
+    """The request is repeatable because of its idempotency key: the server returns the same answer to a repetition."""
     return ApiRequest(
         method="POST",
         path="/v1/workflows",
@@ -56,7 +56,7 @@ def workflows(
 
 
 def update_workflow(workflow_id: str, body: Mapping[str, Any], version: int | None) -> ApiRequest[Workflow]:
-    """Not repeatable with a `version`: the first request changes the version, so that the second would fail."""
+    """With a `version` the request is not repeatable: the first one changes the version, so a second would fail."""
     return ApiRequest(
         method="PATCH",
         path=_of_workflow(workflow_id),
@@ -100,5 +100,5 @@ def cancel_workflow_run(run_id: str) -> ApiRequest[WorkflowRun]:
 
 
 def retry_workflow_run(run_id: str) -> ApiRequest[WorkflowRun]:
-    """Repeatable: a run is retried once, and the server returns the same successor to a repetition."""
+    """The request is repeatable: a run is retried once, and the server returns the same successor to a repetition."""
     return post(_of_workflow_run(run_id, "/retry"), WorkflowRun, repeatable=True)

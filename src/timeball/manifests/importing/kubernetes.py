@@ -1,8 +1,10 @@
 """Translates Kubernetes CronJobs into declared jobs.
 
-Each field of a manifest that is translated is removed from a copy of the manifest. The fields that are left in the end
-are reported with their paths, so that none is dropped silently. Timeball runs commands on workers, not images, so the
-worker must provide what the image and the pod provide.
+The importer copies each Kubernetes manifest, and removes a field from the copy when it has translated the field. It
+reports the path of every field that is left, so that the user knows what is not imported. It ignores fields that
+Kubernetes fills in itself, such as `status`, and `restartPolicy`, which changes nothing.
+
+Timeball runs commands on workers, not images. So the worker must provide what the image and the pod provide.
 """
 
 from __future__ import annotations
