@@ -17,15 +17,13 @@ ZONE_NAME: Final = Path("/etc/timezone")
 
 
 def cpus() -> float:
-    """Return the number of CPUs on which this process may be scheduled, or the limit of its control groups if that is
-    lower.
-    """
+    """Return the number of CPUs on which this process may run, or the limit of its control groups if that is lower."""
     return min([float(_schedulable()), *_cpu_quotas()])
 
 
 def memory_mb() -> int | None:
-    """Return the memory of the machine in MiB, or the limit of its control groups if that is lower; None: it is not
-    known.
+    """Return the memory of the machine in MiB, or the limit of the control groups of this process if that is lower.
+    None if neither is known.
     """
     try:
         physical = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
@@ -35,7 +33,7 @@ def memory_mb() -> int | None:
 
 
 def timezone() -> str:
-    """Return the name of the time zone of the machine, which cron uses; UTC if it is not known."""
+    """Return the name of the time zone of the machine, which the cron of the machine uses; UTC if it is not known."""
     _, _, linked = str(ZONE_LINK.resolve()).partition("/zoneinfo/")
     written = _text(ZONE_NAME).strip()
     return next((name for name in (linked, written) if _is_zone(name)), "UTC")

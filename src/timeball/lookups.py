@@ -2,8 +2,8 @@
 
 `getaddrinfo` uses everything that the system is configured with (hosts file, name servers and others), and cannot be
 interrupted: it takes half a minute if a name server does not answer. The event loop's own lookups share a few threads
-with the rest of the process (two with uvloop), so that a few such names would delay all others. Here each name gets a
-thread while it is resolved, and all callers that need the name at that time share the answer.
+with other work of the process (two with uvloop), so that a few such names would delay the lookups of all other names.
+Here each name gets a thread while it is resolved, and all callers that need the name at that time share the answer.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _log = logging.getLogger("timeball.lookups")
 
 
 class NotLookedUp(Exception):
-    """Raised if this process cannot resolve a name now, for a reason that has nothing to do with the name."""
+    """Raised if this process cannot start to resolve a name now. The reason has nothing to do with the name."""
 
     def __init__(self, reason: str, *, shortage: bool) -> None:
         super().__init__(reason)
@@ -74,9 +74,9 @@ class Lookups:
         self._warn_at = 0.0
 
     async def addresses(self, host: str, family: int = socket.AF_UNSPEC) -> list[ResolvedAddress]:
-        """Return the addresses of a host. Raise `OSError` (`gaierror`) or `ValueError` if it has none, and
-        `NotLookedUp` if this process cannot resolve it now. If the caller is cancelled, the lookup continues, because
-        other callers may wait for it.
+        """Return the addresses of a host. Raise `OSError` (`gaierror`) if the host has none or no name server answered,
+        `ValueError` if the name is not valid, and `NotLookedUp` if this process cannot start a lookup now. If a caller
+        is cancelled, the lookup continues, because other callers may wait for it.
         """
         if (literal := _literal(host, family)) is not None:
             return [literal]

@@ -1,8 +1,8 @@
-"""Long work on the event loop, in slices of a few milliseconds. Between two slices all other tasks get a turn (promise
-I28).
+"""Divides long work on the event loop into slices of a few milliseconds. Between two slices the event loop makes a
+turn: it runs each other task that is ready once (promise I28 in `docs/design/promises.md`).
 
 A thread does not help with long work: a call into C holds the interpreter lock until it returns. So long work is
-divided into steps, and after the step that exceeds a slice the event loop gets a turn.
+divided into steps, and after the step with which the time of a slice is used up, the event loop makes a turn.
 
 In each turn of the event loop only one task gets a slice, however many requests have long work. So a turn does not get
 longer with their number, and jobs start in time.
@@ -30,11 +30,13 @@ Result = TypeVar("Result")
 Arguments = ParamSpec("Arguments")
 
 SLICE_LENGTH: Final[Micros] = 5 * MILLISECOND
-"""The length of a slice while at most `MAX_LONG_SLICES` tasks have long work. A batch of 1,000 jobs takes about 25 ms:
-5 slices instead of 25 leave more work for each claim and settlement of a worker in the same process."""
+"""The length of a slice while at most `MAX_LONG_SLICES` tasks have long work. A batch of 1,000 jobs takes about 25 ms.
+With 5 slices instead of 25, claims and settlements of a worker in the same process interrupt the batch less often, and
+each of them handles more runs."""
 SHORT_SLICE_LENGTH: Final[Micros] = 1 * MILLISECOND
-"""The length of a slice while more tasks have long work. The dispatcher needs about ten turns of the event loop for one
-batch of runs: with 5 ms, jobs started up to 400 ms late when an attack of `make soak` began, with 1 ms 160 ms."""
+"""The length of a slice while more than `MAX_LONG_SLICES` tasks have long work. The dispatcher needs about ten turns of
+the event loop for one batch of runs: with 5 ms, jobs started up to 400 ms late when an attack of the load test (`make
+soak`) began, with 1 ms up to 160 ms."""
 MAX_LONG_SLICES: Final = 2
 
 SHORT_LOCK_SECONDS: Final = 0.0002
@@ -136,7 +138,7 @@ def _thread() -> ThreadPoolExecutor:
 
 
 async def beside(function: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-    """Call a function that takes long in the thread for such work. The calls run one after the other."""
+    """Call a long function in the one thread that all such calls share. The calls run one after the other."""
     return await asyncio.get_running_loop().run_in_executor(
         _thread(), partial(_with_short_switch_interval, function, *args, **kwargs)
     )
@@ -158,7 +160,7 @@ def _with_short_switch_interval(
 
 
 async def first_found(steps: Iterator[Item | None]) -> Item | None:
-    """Return the first result of a computation that yields None after each slice; None: it ended without a result."""
+    """Return the first result of a computation that yields None after each slice; None if it ends without a result."""
     for found in steps:
         if found is not None:
             return found

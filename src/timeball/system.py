@@ -1,4 +1,5 @@
-"""The real clocks and the real source of random numbers. No other module reads them; they are passed to all others."""
+"""The real clocks and the real source of random numbers. Other modules get them from here, mostly as parameters; only
+the code around job processes (`executors/guard`, `executors/sandbox`) calls the module `time` itself."""
 
 from __future__ import annotations
 

@@ -28,8 +28,8 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """The attempt that a function executes. A function with a parameter `ctx` receives it. It can report progress and
-    output, and check whether it is to stop.
+    """The attempt that a function executes. A function with a parameter `ctx` receives it, to report progress and
+    output, and to check whether it is to stop.
     """
 
     job_id: str
@@ -75,7 +75,8 @@ NOOP: Final = "timeball.noop"
 
 
 async def noop() -> None:
-    """Do nothing. Every worker has this function; `timeball bench` measures everything around it."""
+    """Do nothing. Every worker has this function, so that `timeball bench` measures the cost of a run without work of
+    its own."""
 
 
 class Registry:
@@ -126,8 +127,8 @@ def task(name: Any = None, *, mode: Mode | None = None) -> Any:
     """Register a function under a name; without one, under its own name. The function itself does not change.
 
     `mode` is where the function runs. `async`, the default for async functions: in the event loop of the worker.
-    `thread`, the default for others: in a thread, which stops only if the function checks `ctx.cancelled`. `process`:
-    in a child process, for work that must not block the worker or that must be killable.
+    `thread`, the default for other functions: in a thread, which stops only if the function checks `ctx.cancelled`.
+    `process`: in a child process, for work that must not block the worker or that must be killable.
     """
     if callable(name):
         REGISTRY.add(name)

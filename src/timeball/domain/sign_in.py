@@ -11,7 +11,7 @@ SESSION_IDLE_TIME: Final[Micros] = 12 * HOUR
 SESSION_LIFETIME: Final[Micros] = 7 * DAY
 """A web session ends this long after the sign-in, also if it is in use."""
 SESSION_USE_INTERVAL: Final[Micros] = 5 * MINUTE
-"""The last use of a web session is stored at most once in this time, so that a request costs no write. A session may
+"""The last use of a web session is stored at most once in this time, so that most requests cost no write. A session may
 end this much before its idle time is over.
 """
 SIGN_IN_TOKEN_LIFETIME: Final[Micros] = 10 * MINUTE

@@ -1,4 +1,4 @@
-"""The address of a server as a browser sees it: its origin, and the path below which everything is."""
+"""The address of a server as a browser sees it: its origin, and the path below which the server is reachable."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Turns the body of a request into a `JobSpec`. The canonical shape is decoded directly, which is fastest; `shapes`
-converts the others first.
+"""Turns the body of a request into a `JobSpec`. A job in the canonical shape is decoded directly, which is fastest; a
+job in another shape is first converted by `shapes`.
 """
 
 from __future__ import annotations
@@ -106,8 +106,9 @@ def change_from(raw: bytes) -> Callable[[JobSpec], Steps[JobSpec]]:
     """Return the function that applies a partial job to the current spec, in steps.
 
     A field with the value that the API shows for the current job counts as not edited. So a client may send back a
-    whole answer with one change in it, in a canonical or in a read-only field. `schedule` and `task` are replaced,
-    `retry` is merged, and null restores the default.
+    whole answer of the API with one field changed, in the canonical or in the flat shape (such as `cronExpression`).
+    Fields that the server sets are ignored. `schedule` and `task` are replaced, `retry` is merged, and null restores
+    the default.
     """
     json_input.check(raw)
     return change_of(_object(json_input.parse(raw)))

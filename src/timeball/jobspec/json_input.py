@@ -24,9 +24,9 @@ MAX_EXPONENTS: Final = 1_000
 long as other numbers: 1 MiB of `1e308` blocked the event loop for 1.7 s.
 """
 MIN_EXPONENTS_SIZE: Final = 4 * MAX_EXPONENTS
-"""A body with more than `MAX_EXPONENTS` such numbers has more bytes than this."""
+"""A body with more than `MAX_EXPONENTS` numbers with an exponent of three digits has more bytes than this."""
 FEW_EXPONENTS: Final = 20
-"""If a body has at most this many such numbers, they are not counted exactly."""
+"""If a body has at most this many numbers with an exponent of three digits, `exponents` returns 0."""
 MAX_CONTAINERS: Final = 50_000
 """Maximum number of arrays and objects in one body. 1 MiB can hold 350,000, and creating and checking these takes a
 third of a second.
@@ -36,7 +36,7 @@ FEW_CONTAINERS: Final = 1_000
 SMALL_BODY: Final = 16_384
 """Maximum number of bytes of a body that is read without yielding to the event loop."""
 VALUES_PER_STEP: Final = 2_000
-"""Number of values that are checked before the event loop may get its turn."""
+"""Number of values that are checked before the check yields, so that the event loop can do other work."""
 
 # NUL, which a text of PostgreSQL cannot contain, and halves of surrogate pairs.
 _SUSPICIOUS_TEXT = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")

@@ -1,6 +1,6 @@
 """Converts the other shapes in which a job may be written into the canonical one. No other module knows these shapes.
 
-    flat       {name, scheduleType: immediate|future|cron, scheduleTime, cronExpression,
+    flat       {name, scheduleType: immediate|future|cron|interval, scheduleTime, cronExpression,
                 payload: {script, params}, maxRetries}
     by task    {taskId, schedule: {type: "CRON"|"DATE", expression}, parameters}
     recurring  {isRecurring, jobInterval}, an interval in seconds
@@ -147,8 +147,8 @@ def _flat_schedule(given: Document, current: Document, origins: Origins) -> Docu
 
 
 def _flat_type(given: Document) -> str | None:
-    """Return the type of the schedule: the one that is named, or the only one that has a field which is given. None:
-    the fields belong to no type.
+    """Return the type of the schedule: the one that `scheduleType` names, else the one that follows from the other
+    fields. None if they do not decide the type, such as `timezone` alone.
     """
     named = given.get("scheduleType")
     if named is not None:

@@ -84,7 +84,7 @@ def _with_value(message: str, value: Any) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return a suggestion to append to an error message, with the most similar known word; empty: none is similar."""
+    """Return a suggestion to append to an error message, with the most similar known word; empty if none is similar."""
     return _suggestion(word[:100], tuple(sorted(known)))
 
 

@@ -30,13 +30,14 @@ class State(StrEnum):
     """The stored state of a live run."""
 
     READY = "ready"
-    """The run may be claimed from `eligible_at` on. The dispatcher moves it to RUNNING; cancel and edit end it."""
+    """The run may be claimed from `eligible_at` on. A claim makes it RUNNING, a new hold BLOCKED. A cancel or a skip
+    ends it."""
     BLOCKED = "blocked"
-    """The run has at least one hold, see `Hold`. It becomes READY when the last hold is removed; the planner may skip
-    it."""
+    """The run has at least one hold, see `Hold`. It becomes READY when the last hold is removed. A cancel or a skip
+    ends it."""
     RUNNING = "running"
-    """A worker has claimed the run under a fencing token. The report of the worker or the lease rescuer ends the run or
-    makes it READY again."""
+    """A worker has claimed the run under a fencing token. The report of the worker ends the run or makes it READY
+    again; without a report, a loop of the servers does so (`lease_rescuer`)."""
 
 
 class Hold(IntFlag):

@@ -26,8 +26,8 @@ class NewRun(Struct, frozen=True, gc=False, kw_only=True):
     priority: int
     eligible_at: Micros
     serial: bool
-    """True if the end of the run affects other runs of its job, so that it is settled under the lock on the job: runs
-    that must not overlap with it, or the workflow run that it is or belongs to."""
+    """True if the run is settled under the lock on its job, because its end affects other rows of the job: runs that
+    must not overlap with it, the workflow run that it is or belongs to, or its backfill."""
     created_at: Micros
     retry_of: str | None = None
     """The id of the earlier run: the run that this one retries or replays, or the run of another job whose end caused
@@ -74,7 +74,7 @@ def new_run(
     edited: JobSpec | None = None,
 ) -> NewRun:
     """Return a new run of the current version of a job. It is due at its fire time plus its jitter, unless `due_at` is
-    given. `eligible_at` defaults to the time at which it is due."""
+    given. `eligible_at` defaults to the time at which it is due, and is never earlier."""
     spec = job.spec if edited is None else edited
     if due_at is None:
         due_at = fire_time
@@ -141,7 +141,7 @@ class Run(Struct, frozen=True, kw_only=True):
     result: Raw | None
     retry_of: str | None
     """The id of the earlier run: the run that this one retries or replays, or the run of another job whose end caused
-    this one. `origin` tells which."""
+    this one. For a run of a backfill, the id of the backfill. `origin` tells which."""
     retried_as: str | None
     due_at: Micros | None = None
     """The fire time plus jitter; None without jitter."""

@@ -22,7 +22,8 @@ class Status(StrEnum):
     QUEUED = "queued"
     """The run waits for a slot. It leaves this status when the dispatcher claims it for a worker."""
     RUNNING = "running"
-    """A worker executes the run. The report of the worker or the lease rescuer ends this status."""
+    """A worker executes the run. The report of the worker ends this status; without a report, a loop of the servers
+    does (`lease_rescuer`)."""
     RETRYING = "retrying"
     """An attempt failed, and the run waits for the next one. It leaves this status when the dispatcher claims it after
     the backoff, or when a user retries it."""
@@ -33,8 +34,8 @@ class Status(StrEnum):
     """The run has exhausted its retries. It is a dead letter and waits for a person."""
     CANCELLED = "cancelled"
     SKIPPED = "skipped"
-    """The run was never executed, because of the overlap rule, the catch-up rule or a deadline. Its verdict and reason
-    are in the ledger."""
+    """The run was never executed, for example because of the overlap policy, the catch-up rule, a calendar or a
+    deadline. Its verdict and reason are in the ledger."""
 
 
 class End(Enum):
@@ -42,8 +43,8 @@ class End(Enum):
 
     SUCCESS = "success"
     FAILURE = "failure"
-    """The run was executed and failed for good. A person may retry or discard it; until then it blocks its ordering
-    key."""
+    """The run was executed and failed for good. A person may retry or discard it. Until then it blocks its ordering
+    key, unless the job has `onFailure: continue`."""
     CANCEL = "cancel"
     SKIP = "skip"
     """The run was never executed."""
@@ -92,7 +93,7 @@ LIVE: Final = tuple(status for status in Status if status not in TERMINAL)
 SUCCESSFUL: Final = frozenset(_ended(End.SUCCESS))
 GAVE_UP: Final = _ended(End.FAILURE)
 RAN: Final = frozenset(_ended(End.SUCCESS, End.FAILURE))
-"""The terminal statuses of runs that were executed to their end."""
+"""The terminal statuses of runs that were executed, and succeeded or failed for good."""
 
 _NOT_BEGUN: Final = frozenset(status for status in LIVE if not STATUSES[status].has_begun)
 

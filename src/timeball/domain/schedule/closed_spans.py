@@ -20,7 +20,8 @@ MAX_WORK: Final = 100_000
 
 
 class ClosedSpan(Struct, frozen=True):
-    """A range of time that one entry closes. Where several entries do, it belongs to the first of them."""
+    """A range of time that one entry closes. Where several entries close the same time, `calendar_timeline` selects
+    one."""
 
     since: Micros
     until: Micros
@@ -58,7 +59,7 @@ def closed_spans(source: Calendar, since: Micros, until: Micros) -> Generator[No
 
 
 def _add(found: list[ClosedSpan], line: Timeline, span: tuple[Micros, Micros], owner: int) -> None:
-    """Append a closed time. It continues the last one if a page ended within it."""
+    """Append a closed time. If it continues the last one, because a page ended within it, extend that one instead."""
     begin, end = span
     new = ClosedSpan(begin, end, line.number(owner), line.label(owner, begin))
     last = found[-1] if found else None

@@ -98,8 +98,8 @@ class Closures:
         self._answer: tuple[Micros, Micros, Closure | None] = (0, 0, None)
 
     def at(self, moment: Micros) -> Closure | None:
-        """Return the closure that contains an instant; None if the instant is open. The closure names the first entry
-        that covers the instant."""
+        """Return the closure that contains an instant; None if the instant is open. The closure names the first
+        calendar that is closed at the instant, and one entry of it that covers the instant."""
         since, until, known = self._answer
         if since <= moment < until:
             return known
@@ -125,7 +125,7 @@ class Closures:
 
     def seek_opening(self, moment: Micros) -> Iterator[Micros | None]:
         """Search for the first open instant at or after a moment. The iterator yields None after each bounded step, and
-        the instant at the end. If there is no open instant, it ends without one."""
+        the instant at the end. If none is found within `OPENING_WORK`, or before `instant.MAX`, it ends without one."""
         begun = self.work
         while (closure := self.at(moment)) is not None and closure.end < instant.MAX:
             moment = closure.end

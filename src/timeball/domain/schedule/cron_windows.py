@@ -52,8 +52,8 @@ class Stretch(Struct, frozen=True):
 
 
 Clocks = tuple[tuple[Stretch, ...], tuple[Stretch, ...]]
-"""The stretches of a range of time: first for expressions that follow elapsed time, second for fixed-time expressions
-(see `fires`), which follow the wall clock."""
+"""Two lists of the stretches of one range of time. The first is for expressions that follow elapsed time, the second
+for fixed-time expressions, which follow the wall clock (see the module `fires`)."""
 
 
 def clocks(place: Zone, since: Micros, until: Micros) -> Clocks:

@@ -50,8 +50,8 @@ class HeaderFault(Struct, frozen=True):
 
 
 def unsendable(headers: Mapping[str, str]) -> HeaderFault | None:
-    """Return the first header that no attempt may send; None if there is none. Workers also check it, for jobs that
-    were stored before the rule existed."""
+    """Return why no attempt may send these headers: the name of the first bad header, and what is wrong with its name
+    or value. None if all may be sent. Workers call this as well, for jobs that were stored before the rule existed."""
     seen: set[str] = set()
     for name, value in headers.items():
         lower = name.lower()
@@ -68,7 +68,8 @@ def unsendable(headers: Mapping[str, str]) -> HeaderFault | None:
 
 
 def refused(headers: Mapping[str, str]) -> HeaderFault | None:
-    """Return the first header that a job may not set; None if there is none."""
+    """Return why a job may not have these headers: the name of one bad header, and what is wrong with its name or
+    value. None if the job may set all of them."""
     for name in headers:
         if name.lower().startswith(IDENTITY_PREFIX):
             return HeaderFault(name, f"the header {name!r} is set by Timeball for every attempt; remove it")

@@ -17,7 +17,8 @@ Delivery = Literal["at_least_once", "at_most_once"]
 
 MAX_RETRIES: Final = 100
 JITTER: Final = 0.1
-"""The backoff varies randomly by ± this fraction, so that a thousand failed runs are not retried at the same instant.
+"""An exponential or linear backoff varies randomly by ± this fraction, so that a thousand failed runs are not retried
+at the same instant.
 """
 
 
@@ -68,7 +69,7 @@ def delay(policy: Retry, attempt: int, spread: float, asked: Micros = 0) -> Micr
     to 1 (exclusive).
 
     `asked` is the delay that the target requested: the retry does not start earlier, within the cap. The delay is never
-    negative and never above the cap. It is computed in integers, so that 2**attempt cannot overflow.
+    negative and never above the cap. The power of two is computed in integers, so that it cannot overflow.
     """
     cap = limit(policy)
     return min(cap, max(asked, _backoff(policy, attempt, spread, cap)))

@@ -17,7 +17,7 @@ PYTHONUNBUFFERED PYTHONIOENCODING PYTHONUTF8 PYTHONHASHSEED PYTHONDONTWRITEBYTEC
 GIT_AUTHOR_NAME GIT_AUTHOR_EMAIL GIT_AUTHOR_DATE GIT_COMMITTER_NAME GIT_COMMITTER_EMAIL GIT_COMMITTER_DATE
 GIT_TERMINAL_PROMPT
 """
-# By line: the loader and the C library; interpreters; tools that start programs named by variables; configuration.
+# In this order: the loader and the C library; interpreters; tools that start programs which variables name; settings.
 _PREFIXES: Final = """
 LD_ DYLD_ GCONV_ GLIBC_ MALLOC_
 BASH PYTHON PERL RUBY GEM_ BUNDLE_ NODE_ NPM_ YARN_ JAVA_ _JAVA JDK_ LUA_ PHP_ DOTNET_ CORECLR_ COR_PROFILER COR_ENABLE

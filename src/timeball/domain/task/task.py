@@ -28,8 +28,8 @@ _FUNCTION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,199}", re.ASCII)
 # A scheme and a host, then the rest of the URL. No blank or control character is allowed.
 _URL = re.compile(r"([^\x00-\x20/?#]*//[^\x00-\x20/?#]*)[^\x00-\x20]*")
 REMEMBERED: Final = 1_024
-"""Number of cached values that were found to be valid, so that they are not checked again: most jobs use the same few
-values. Each value is short."""
+"""Maximum number of valid values that each check caches, so that it need not check them again: most jobs use the same
+few values. Each value is short."""
 
 
 class _Task(
@@ -151,7 +151,8 @@ def host_of(task: Task) -> str | None:
 def check_duration(
     field: str, value: Duration | None, *, shortest: Micros = 0, longest: Micros = duration.MAX_DURATION
 ) -> None:
-    """Raise `ValueError` with the name of the field if a duration cannot be parsed. For use in `__post_init__`."""
+    """Raise `ValueError` with the name of the field if a duration cannot be parsed or is out of range. Structs call
+    this in `__post_init__`."""
     if value is not None:
         try:
             duration.parse(value, shortest=shortest, longest=longest)

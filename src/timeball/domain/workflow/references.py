@@ -83,7 +83,7 @@ def references(value: Any) -> Iterator[Reference | Unreadable]:
 
 def searched(value: Any) -> Iterator[Reference | Unreadable | None]:
     """Yield all references at any depth of a value, and None after each `SIZE_PER_STEP` values, so that the caller can
-    give other work its turn."""
+    let the event loop do other work."""
     waiting = [value]
     looked_at = 0
     while waiting:
