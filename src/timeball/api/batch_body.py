@@ -33,7 +33,9 @@ MAX_CONTAINERS: Final = 300_000
 the garbage collector over 600,000 of them takes 50 ms.
 """
 CONTAINERS_PER_JOB: Final = 10
-"""Allowed for ordinary jobs, so that these are counted without parsing their strings."""
+"""Brackets of an ordinary job. Up to this number per job, brackets in strings count as arrays and objects as well,
+because finding the strings takes time.
+"""
 PIECE_BYTES: Final = 64 * 1024
 """Approximate number of bytes that are decoded together."""
 WINDOW_BYTES: Final = 1 << 20
@@ -88,7 +90,7 @@ class _Lines:
         while not self._is_at_end():
             end = self._piece_end()
             if end is None or not self._read_alike(end):
-                # At least one byte: no other code reads a piece that contains no job.
+                # Read at least one byte, so that the loop ends also for a piece that contains no job.
                 await self._read_each(self._at + PIECE_BYTES if end is None else max(end, self._at + 1))
             if len(self._read) > MAX_JOBS:
                 raise TooLarge(f"a batch has at most {MAX_JOBS:,} jobs; this one has more")
@@ -164,7 +166,7 @@ class _Lines:
         """Skip the bytes between two jobs."""
 
     def _next(self) -> bytes | None:
-        """Return the next job, or None if there is none here."""
+        """Return the next job. Return None if the line is blank, or too large, which is recorded as its error."""
         end = self._raw.find(b"\n", self._at)
         end = len(self._raw) if end < 0 else end
         begin, self._at = self._at, end + 1

@@ -27,5 +27,6 @@ class ClientConnection(Protocol):
         ...
 
     async def wait_for_turn(self) -> None:
-        """Wait until the event loop has time for an answer to a client without a valid key."""
+        """Wait until the server may answer this connection. A connection that had a valid API key does not wait; of all
+        others, one gets its answer per turn of the event loop."""
         ...

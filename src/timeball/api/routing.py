@@ -39,7 +39,7 @@ class Permission(StrEnum):
     """The permission that a route needs."""
 
     PUBLIC = "public"
-    """Everyone, without a key."""
+    """No API key is needed."""
     READ = "read"
     WRITE = "write"
     ADMIN = "admin"
@@ -179,7 +179,7 @@ class Route:
     body: Any = None
     """The type of the body, or a tuple of alternative types; None if there is no body."""
     many: bool = False
-    """True if the body is an array of them."""
+    """True if the body is an array of values of this type."""
     body_optional: bool = False
     lasts: bool = False
     """True if the handler waits for events and has to notice that the client disconnects, or if it streams

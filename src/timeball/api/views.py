@@ -107,9 +107,9 @@ class PreemptionView(Struct, frozen=True, rename="camel", kw_only=True):
     by: str
     asked_at: str
     paused_at: str | None
-    """When it was suspended; null if it was returned to the queue, or was not suspended yet."""
+    """When the run was suspended; null if it was returned to the queue, or was not suspended yet."""
     resumed_at: str | None
-    """When it was resumed, was returned to the queue, or ended."""
+    """When the run was resumed, was returned to the queue, or ended."""
 
 
 class LatenessView(Struct, frozen=True, rename="camel"):
@@ -136,10 +136,10 @@ class RunView(Struct, frozen=True, rename="camel", kw_only=True):
     status: Status
     fire_time: str
     fire_until: str | UnsetType = UNSET
-    """The last fire, if the row stands for several."""
+    """The last fire, if the row stands for several consecutive fires."""
     fires: int | UnsetType = UNSET
     due_at: str | UnsetType = UNSET
-    """When it should start, if jitter moves that away from the fire time."""
+    """When the run should start, if jitter moves that away from the fire time."""
     start_by: str | UnsetType = UNSET
     """The deadline for its start, for live runs of jobs with a `startDeadline`."""
     blocked_by: list[str] | UnsetType = UNSET
@@ -180,7 +180,7 @@ class RunView(Struct, frozen=True, rename="camel", kw_only=True):
     fencing_token: int | None
     created_at: str
     archived: bool | UnsetType = UNSET
-    """True if it was read from the archive. Such a run can be read, and its job can run once more for it."""
+    """True if the run was read from the archive. An archived run can be read and replayed, but not changed."""
     attempts: list[AttemptView] | UnsetType = UNSET
 
 

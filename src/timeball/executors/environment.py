@@ -23,7 +23,7 @@ MAX_PARAMETERS: Final = 100 * 1024
 
 def environment_of(attempt: ExecutorAttempt, extra: Mapping[str, str], user: JobUser | None = None) -> dict[str, str]:
     """Return the environment of a job process. Of the worker's variables it has only the basic ones. The entries of the
-    task replace these, but not `TIMEBALL_…`.
+    task replace these, but not the identity of the attempt (`TIMEBALL_…`, `TRACEPARENT`).
     """
     env = {"PATH": DEFAULT_PATH}
     env.update((name, os.environ[name]) for name in INHERITED if name in os.environ)

@@ -40,7 +40,7 @@ def clean(text: str) -> str:
 
 
 def text_of(thing: object) -> str:
-    """Return an object as text of bounded length; empty if its class cannot be converted to text."""
+    """Return an object as text of bounded length; empty if the conversion to text raises an error."""
     try:
         return clean(str(thing)[:MAX_WORDS])
     except BaseException:

@@ -7,6 +7,6 @@ from timeball.ports.store.clock import ClockState
 
 
 async def accept_clock(context: OperationContext) -> ClockState:
-    """End a hold of planning: accept the step of the wall clock that caused it. If planning is not held, nothing
-    changes."""
+    """Accept a step of the wall clock. The planner creates no runs after the clock stepped ahead, until a step is
+    confirmed or accepted. If planning is not held like this, nothing changes."""
     return await context.store.accept_clock()

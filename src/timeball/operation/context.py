@@ -22,7 +22,7 @@ class OperationContext:
     wakeups: Wakeups
     idle_workers: IdleWorkers = field(default_factory=NoIdleWorkers)
     run_events: RunEvents = field(default_factory=RunEvents)
-    """Wakes the clients that follow the output of a run."""
+    """Wakes the requests of clients that wait for output or the end of a run."""
     events: EventHub = field(default_factory=EventHub)
     """The hub that sends changes of runs, jobs and workers to clients that listen."""
     archive: Archive | None = None

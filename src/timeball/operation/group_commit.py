@@ -1,7 +1,7 @@
 """Group commit without a waiting time: items that arrive during a commit are part of the next one.
 
-Under load, each commit takes longer and more items arrive during it, so the batches grow. A single request never waits
-for others.
+Under load, each commit takes longer and more items arrive during it, so the batches grow. A request that arrives
+while no commit is in progress waits for no other request.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Wakes the clients that follow a run when that run changes, and no others.
+"""Wakes the followers of a run when that run changes, and no others. A follower is a request that waits for its output.
 
-Every change of a run on this server is reported here. Changes by other servers, and changes in bulk, are found by one
+Operations of this server report changes of single runs here. Changes by other servers, and bulk changes, are found by a
 loop that compares all followed runs at once (`timeball.server.loops.run_watcher`). A waiting follower therefore costs
 only its connection.
 """

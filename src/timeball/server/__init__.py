@@ -1,1 +1,1 @@
-"""A server: its loops and its worker gateway."""
+"""The parts of a server: its background loops and its worker gateway."""

@@ -23,7 +23,8 @@ TICK: Final = SECOND
 MAX_TIME_WITHOUT_SUCCESS: Final = 10 * SECOND
 """Microseconds without a successful turn after which a loop counts as failed. A loop may define another value."""
 FAILURES_PER_REPORT: Final = 60
-"""A loop that fails again and again with the same error logs one of this many failures: about one a minute."""
+"""A loop that fails again and again with the same error logs the first failure, and then one of this many: about one a
+minute."""
 _log = structlog.get_logger()
 
 
@@ -54,7 +55,7 @@ class Loop(ABC):
 
     @abstractmethod
     async def turn(self) -> Micros:
-        """Do all work that is due. Return the number of microseconds to sleep before the next turn; a wakeup ends the
+        """Do work that is due. Return the number of microseconds to sleep before the next turn; a wakeup ends the
         sleep early.
         """
 

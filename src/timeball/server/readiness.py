@@ -1,4 +1,5 @@
-"""Decides whether a server is ready: its required loops succeed, and its store answers and accepts writes.
+"""Decides whether a server is ready: it is not stopping, its required loops succeed, and its store answers and accepts
+writes.
 
 The result is public, so it contains only kinds of errors; the log has the messages. All callers share one test write
 per `WRITE_INTERVAL`, so that frequent checks do not load the store.

@@ -87,5 +87,5 @@ class Server:
             await loop.stop()
 
     def stalled(self) -> list[str]:
-        """Names of the required loops without a recent success."""
+        """Return the names of the required loops that count as failed (`Loop.problem`)."""
         return [loop.name for loop in self.loops if loop.is_required and loop.problem()]

@@ -1,4 +1,4 @@
-"""Configures logs on standard error: text or JSON. Nothing is logged per run.
+"""Configures logs on standard error: text or JSON. The normal course of a run writes no log line.
 
 A traceback contains files, lines and functions, never the values of variables, because a key may be among them.
 """
@@ -73,8 +73,8 @@ class Unfailing:
 
 
 class StandardError(logging.Handler):
-    """A stream that writes to the current `sys.stderr`. While a function of a job executes, that is replaced, so that
-    its log lines become output of its run."""
+    """A log handler that writes to the current `sys.stderr`. A worker replaces `sys.stderr`, so that log lines of the
+    function of a job become output of its run."""
 
     def emit(self, record: logging.LogRecord) -> None:
         try:

@@ -17,7 +17,7 @@ _POLICY: Final = (
 
 
 class IndexPage:
-    """`index.html` with its base path."""
+    """`index.html` with the base path filled in; `render` fills in the nonce."""
 
     def __init__(self, text: str, base_path: str) -> None:
         whole = text.replace(BASE, html.escape(base_path))

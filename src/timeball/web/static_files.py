@@ -43,7 +43,7 @@ class StaticFile(Struct, frozen=True):
     content_type: bytes
     plain: bytes
     gzipped: bytes | None
-    """The compressed content; None if compression saves nothing."""
+    """The compressed content; None if the file is small, or if compression saves nothing."""
     digest: str
     is_immutable: bool
 

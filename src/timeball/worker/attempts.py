@@ -324,8 +324,8 @@ class Attempts:
 
     def _verdict(self, attempt: HeldAttempt, outcome: Outcome) -> Outcome:
         """Return the outcome to report for an attempt that was ordered to stop. The outcome follows from the reason of
-        the stop, not from how the attempt ended. Only the information that the attempt never began is kept from its own
-        outcome."""
+        the stop, not from how the attempt ended, except that a preempted attempt may still succeed, and that an attempt
+        which never began does not count as begun."""
         begun = not isinstance(outcome, Released) or outcome.begun
         match attempt.stop:
             case None | Stop.LOST:

@@ -1,4 +1,4 @@
-"""The output of an attempt, bounded: the beginning is sent live, and of the rest only the end is kept.
+"""The output of an attempt, bounded: its beginning is sent live, and of what follows only the end is kept.
 
 The first 512 KiB are sent as they are written. Of what follows, the last 64 KiB are kept and sent when the attempt
 ends, after a line that states how many bytes were dropped. So an attempt that prints without end needs no more memory.

@@ -236,7 +236,7 @@ class ServerSession:
         """Wait until short attempts have ended before the next poll is sent. Most attempts end within the next turn of
         the event loop and are reported in the turn after it. The poll is sent between the two, and offers their slots.
         A server on another machine then claims first, and settles while the new attempts execute; a server in this
-        process does both in one commit."""
+        process claims and settles in one commit."""
         for _ in range(MAX_TURNS):
             await asyncio.sleep(0)
             if not self._holder.is_overloaded:

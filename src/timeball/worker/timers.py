@@ -1,7 +1,7 @@
 """Any number of timers behind one timer of the event loop.
 
-Timers of the event loop are rounded, and may fire half a millisecond early. So the monotonic clock is read again, and
-the rest of the time is waited for: a callback never runs before its microsecond.
+Timers of the event loop are rounded, and may fire half a millisecond early. So `_ring` reads the monotonic clock again,
+and sets the timer once more for callbacks that are not due yet: a callback never runs before its microsecond.
 """
 
 from __future__ import annotations

@@ -112,8 +112,9 @@ class Peer:
         return self._answers >= self.limits.max_stranger_answers
 
     async def wait_for_turn(self) -> None:
-        """Wait before an answer to a stranger. All strangers together get one answer per turn of the event loop, so
-        that at least half of the loop's time is left for others, for any number of requests without a key.
+        """Wait until the server may answer this connection; a known connection does not wait. All strangers share one
+        queue: per turn of the event loop, one of them gets its answer. So requests without a valid API key, however
+        many, add only one answer to each turn.
         """
         if not self.is_known:
             await self._connections.stranger_turn()

@@ -52,8 +52,8 @@ class ClosedTimeView(Struct, frozen=True, rename="camel", kw_only=True):
     since: str = msgspec.field(name="from")
     until: str = msgspec.field(name="to")
     entry: int
-    """The position in `entries` of the entry that closes it, from 0 on. Of several entries it is the first one, where
-    entries with `cron` come after the others."""
+    """The position in `entries`, from 0 on, of the entry that closes this time. If several entries do, it is the first
+    of them, where entries with `cron` come after the others."""
     reason: str
     """The reason of the entry, and its time."""
 
@@ -61,8 +61,8 @@ class ClosedTimeView(Struct, frozen=True, rename="camel", kw_only=True):
 class CalendarPreviewAnswer(Struct, frozen=True, rename="camel", kw_only=True):
     since: str = msgspec.field(name="from")
     until: str = msgspec.field(name="to")
-    """The end of `closed`. It is before the requested end if there are more than 2,000 closed times: ask again from
-    there."""
+    """The end of the range that `closed` covers. It is before the requested end if there are more than 2,000 closed
+    times: ask again from there."""
     closed: list[ClosedTimeView]
     """Closed times, cut to the range. They do not overlap."""
 

@@ -1,4 +1,6 @@
-"""Routes of the store's time, and of holds of planning."""
+"""Routes that show the store's time, and that end a hold of planning. While planning is held, the planner creates no
+runs, because the wall clock stepped ahead.
+"""
 
 from __future__ import annotations
 

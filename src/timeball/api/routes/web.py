@@ -1,4 +1,4 @@
-"""Serves the web UI. It has no key: the page and its files are the same for everyone, and ask the API for all data."""
+"""Serves the web UI. Its page and files need no key: they contain no data, and request all data from the API."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class WebUi:
 
 
 async def serve(call: Call) -> Answer:
-    """Return a file of the web UI, or its page for every path that looks like one."""
+    """Return a file of the web UI, or its page for a path that a browser opens and that the API does not use."""
     path = _below(call.request.path, call.services.sessions.site.address.base_path)
     bundle = await call.services.web_ui()
     if (found := bundle.files.get(path)) is not None:

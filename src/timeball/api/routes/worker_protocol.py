@@ -52,14 +52,14 @@ async def _read(call: Call, decoder: msgspec.json.Decoder[Any]) -> Any:
 
 def _without_nul(raw: bytes) -> bytes:
     """Replace NUL, which the store cannot keep, by the replacement character. The output of jobs may contain it."""
-    # The search for a single byte takes a hundredth of the time.
+    # Most messages have no backslash. The search for this one byte takes a hundredth of the time of a replacement.
     return raw.replace(b"\\u0000", b"\\ufffd") if b"\\" in raw else raw
 
 
 def _read_report(raw: bytes) -> Report:
-    """Decode a report. Results are kept as text, with any numbers and any depth, because an unusual one must not cost
-    the others of its report. Ids and times are bounded by their types: a check of each value would cost twenty times as
-    much as the decoding.
+    """Decode a report. Results are kept as text, with any numbers and any depth, because an unusual result must not
+    make the server refuse the whole report. Ids and times are bounded by their types: a check of each value would cost
+    twenty times as much as the decoding.
     """
     raw = _without_nul(raw)
     json_input.check_text(raw)

@@ -30,7 +30,7 @@ class Sessions:
         self._context = context
         self._known: dict[bytes, tuple[Micros, WebSession]] = {}
         self._revocations = 0
-        """Number of sessions that this server revoked. If the number has changed since a session was read from the
+        """Number of sessions and keys that this server revoked. If it has changed since a session was read from the
         store, the session may have been revoked since, and is not cached."""
 
     async def authenticate(self, method: str, headers: Mapping[bytes, bytes]) -> WebSession:

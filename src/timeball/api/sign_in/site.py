@@ -31,8 +31,8 @@ class Site:
 
     @property
     def cookie_name(self) -> str:
-        """With HTTPS, a name that browsers accept only from this host and only with HTTPS. With HTTP, a name with the
-        port, because cookies of one host are the same for all ports.
+        """The name of the session cookie. With HTTPS, browsers accept this name only from this host, and only over
+        HTTPS. With HTTP, the name contains the port, because all ports of a host share their cookies.
         """
         return "__Host-timeball" if self.address.is_secure else f"timeball_{self.address.port}"
 
@@ -51,8 +51,8 @@ class Site:
         return name is not None and is_loopback(name) and origin == f"{self.scheme}://{host.lower()}"
 
     def session_cookie(self, secret: str) -> bytes:
-        """Return the value of a `Set-Cookie` header. The cookie lasts longer than the session, whose end the server
-        decides."""
+        """Return the value of a `Set-Cookie` header. The cookie lasts as long as a session can; the server may end the
+        session earlier."""
         return f"{self.cookie_name}={secret}; Max-Age={_COOKIE_SECONDS}{self._attributes}".encode()
 
     @property

@@ -27,9 +27,9 @@ PR_CAPBSET_DROP: Final = 24
 PR_SET_CHILD_SUBREAPER: Final = 36
 PR_SET_NO_NEW_PRIVS: Final = 38
 CAPABILITIES_PAST_DOMAINS: Final = (2, 16, 17, 19, 21, 22, 38, 39)
-"""DAC_READ_SEARCH, because a file handle can open files without access to their folders. SYS_MODULE, SYS_RAWIO,
-SYS_PTRACE, SYS_ADMIN, SYS_BOOT, PERFMON and BPF, because they give access to the memory of other processes, by swap,
-kexec and tracing.
+"""Capabilities with which a process could evade Landlock. With DAC_READ_SEARCH, a file handle opens files without
+access to their folders. SYS_MODULE, SYS_RAWIO, SYS_PTRACE, SYS_ADMIN, SYS_BOOT, PERFMON and BPF give access to the
+memory of other processes, by swap, kexec and tracing.
 """
 CAPABILITY_VERSION: Final = 0x20080522
 SEEN_SIZE: Final = 1 << 17
@@ -63,8 +63,9 @@ def drop_capabilities(numbers: Sequence[int]) -> None:
 class Confiner:
     """Applies the worker's `Confinement` in each new process.
 
-    The Landlock rule set is reused as long as no carved folder changes. The new process that needs a rule set creates
-    it and sends it to the guard, so that a file server that does not answer cannot block the guard.
+    The Landlock rule set is reused as long as no carved folder (see `sandbox.job_domain`) changes. The new process that
+    needs a rule set creates it and sends it to the guard, so that a file server that does not answer cannot block the
+    guard.
     """
 
     def __init__(

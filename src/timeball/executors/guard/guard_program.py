@@ -263,7 +263,7 @@ class GuardProgram:
             self.report_ends()
 
     def report_ends(self) -> None:
-        """Report the ends of jobs once no process of them is left."""
+        """Report the ends of jobs once no process of ended jobs is left, or after `STRAY_SECONDS`."""
         now = time.monotonic()
         has_strays = any(until > now for until in self.strays.values())
         waiting = [each for each in self.ended if has_strays and each.until > now]

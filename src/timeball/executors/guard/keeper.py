@@ -1,4 +1,4 @@
-"""The keeper: the parent process of the guard. If the guard is killed, the keeper ends the processes that it leaves.
+"""The keeper: the parent process of the guard. If the guard is killed, the keeper ends the processes of jobs.
 
 Both are subreapers: a process that detaches itself from its job stays a descendant of the keeper, even if it changes
 its session and environment or kills its guard. If the keeper is killed instead, the guard notices it, kills all

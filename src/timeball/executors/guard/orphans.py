@@ -17,7 +17,7 @@ from typing import Final
 MAX_PASSES: Final = 10
 """Maximum number of passes over the process list. A process may start another one while the list is read."""
 START_SLACK_SECONDS: Final = 0.1
-"""The kernel rounds the start time of a process."""
+"""Tolerance in the comparison of start times of processes, because the kernel rounds them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,15 @@
 """The executor of HTTP tasks.
 
-It follows redirects itself, because the target decides what may be sent. To the same origin (scheme, host, port)
-everything is sent. To another origin, headers that look like credentials and the user in the URL are not sent. After a
-301, 302 or 303, all methods except GET and HEAD become a GET without a body. A 307 or 308 keeps the method and the
-body, and a body is sent only to an origin that the job names; otherwise the attempt fails and its message has the
+It follows redirects itself, because what may be sent depends on the redirect target. To the same origin (scheme, host,
+port) everything is sent. To another origin, headers that look like credentials and the user in the URL are not sent.
+After a 301, 302 or 303, all methods except GET and HEAD become a GET without a body. A 307 or 308 keeps the method and
+the body, and a body is sent only to an origin that the job names; otherwise the attempt fails and its message has the
 redirect target. The one exception is the same host, from http to https on their default ports: that host already got
 the body, and now gets it encrypted.
 
-The status of an answer decides as soon as it has arrived, even if the rest cannot be read: see `http.response`. Only
-the timeout of the job, or a cancel, gives another outcome to a call whose body is still being received.
+The status of an answer decides the outcome as soon as it has arrived, even if the rest of the answer cannot be read
+(see `http.response`). Only the timeout of the job, or a cancel, gives another outcome to a call whose body is still
+being received.
 """
 
 from __future__ import annotations

@@ -103,7 +103,8 @@ class CleanConnector(aiohttp.TCPConnector):
         super().__init__(limit=0, resolver=_Resolver(lookups), use_dns_cache=False)
         self._factory = partial(_handler, asyncio.get_running_loop())
         self._used: WeakSet[ResponseHandler] = WeakSet()
-        """Connections that a call has used. The pool has a limited number, and each is closed at most once."""
+        """Connections that a call has used. `connect` closes one on which data has arrived, and asks the pool for
+        another; the pool has a limited number of them, so this ends."""
 
     async def connect(self, req: ClientRequest, traces: list[Trace], timeout: ClientTimeout) -> Connection:
         while True:

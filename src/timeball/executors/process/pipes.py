@@ -123,7 +123,7 @@ class OutputLines:
         self.result: str | None = None
 
     def feed(self, text: str) -> None:
-        """Process a piece of output. It scans the text a few times, for any number of lines."""
+        """Process a piece of output, with a few scans of the text, however many lines it has."""
         head, newline, rest = text.partition("\n")
         self._go_on(head)
         if not newline:

@@ -162,7 +162,7 @@ def _base(own: str, worker: int, processes: Sequence[int]) -> tuple[str, bool]:
     """Return the group in which to create groups, and whether these can have limits.
 
     A group with members of its own cannot give controllers to its subgroups. A service manager that delegates a group
-    starts the worker in a subgroup, or in the group itself; then only the worker has to be moved.
+    starts the worker in a subgroup, or in the group itself; in that case the worker, guard and keeper are moved.
     """
     around = os.path.dirname(own)
     if _is_delegated(around) and not cgroups.members(around):

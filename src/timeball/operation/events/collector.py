@@ -19,10 +19,10 @@ from timeball.ports.store.jobs import JobStatus
 from timeball.slices import Steps
 
 MAX_COLLECTED: Final = 20_000
-"""Maximum number of changes in a window. Further changes are dropped, and listeners get a `reset`."""
+"""Maximum number of changes in a window. With more, all collected changes are dropped, and listeners get a `reset`."""
 MAX_DETAILED: Final = 500
-"""Maximum number of changes in a window for which an event each is made. Further changes are only counted, unless a
-filter by tag or kind needs to check each of them."""
+"""Maximum number of changes in a window that are checked one by one. In a larger window they are only counted, unless a
+filter needs them: a filter by job or run those it names, a filter by tag or kind all of them."""
 MAX_LOOKED_UP: Final = 200
 """Maximum number of runs, and of jobs, of a window that are looked up in the store."""
 EARLY_TOLERANCE: Final = 50 * MILLISECOND
@@ -57,7 +57,7 @@ class ChangeCollector:
         self._batches: list[ChangeBatch] = []
         self._count = 0
         self._early: list[RunChange] = []
-        """Runs that were claimed shortly before they are due."""
+        """Starts of runs that were claimed before they are due. A later window publishes them."""
         self._window: list[Item] = []
         """The changes of the window that ended, in order."""
         self._incomplete: list[int] = []

@@ -31,11 +31,11 @@ MAX_NAMED_TENANTS: Final = 20
 changes of all tenants."""
 ALL_TENANTS: Final = "*"
 SUMMARY_SIZES: Final = (20, 5, 0)
-"""Numbers of jobs, runs and tags of a summary that are tried until it fits."""
+"""Maximum numbers of jobs, of runs and of tags in a summary, tried in this order until the summary fits."""
 
 
 class SentChange(Struct, frozen=True, array_like=True, gc=False):
-    """A change of a run; or of a job, if the run id is empty."""
+    """A change of a run; or of a job, if `run_id` is None."""
 
     what: str
     """The status that the run reached, or the type of the event of the job."""

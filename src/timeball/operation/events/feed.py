@@ -24,7 +24,7 @@ RING_TIME: Final = 60 * SECOND
 RESUME_TIME: Final = 15 * SECOND
 """Microseconds for which changes are still collected after the last listener left, so that it can resume."""
 LISTENERS_PER_TURN: Final = 32
-"""Number of listeners that get a window before the event loop has a turn."""
+"""Number of listeners to which a window is sent before other tasks of the event loop run."""
 MAX_RESUMED_EVENTS: Final = 500
 """Maximum number of events that a listener gets when it resumes. If more events were missed, the listener gets a
 `reset`, because reading the data again is cheaper."""
@@ -139,7 +139,8 @@ class TenantFeed:
             self._forgotten = oldest.last
 
     def _since(self, last_id: str, where: EventFilter) -> list[bytes] | None:
-        """Return the frames after an event; None if they are not kept any more, or are too many."""
+        """Return the frames after an event; None if the feed does not know its id, has dropped events after it, or
+        would send more than `MAX_RESUMED_EVENTS`."""
         epoch, _, text = last_id.rpartition("-")
         if epoch != self._epoch or not (text.isascii() and text.isdigit() and len(text) < 16):
             return None
@@ -155,8 +156,8 @@ class TenantFeed:
         return frames
 
     def _frames(self, published: _Published, where: EventFilter, after: int, cache: dict[int, bytes]) -> list[bytes]:
-        """Return the frames of a window for a filter, after an event. `cache` has frames that were encoded for another
-        filter, by the position of the change."""
+        """Return the frames of a window that a filter selects, without single events up to number `after`. `cache` has
+        frames that were encoded for another filter, by the position of the change."""
         selected, summaries = published.window.select(where)
         frames: list[bytes] = []
         for position, (change, facts) in selected:

@@ -34,10 +34,10 @@ from timeball.ports.store.jobs import JobStatus
 from timeball.slices import Steps
 
 WINDOW: Final = 250 * MILLISECOND
-"""Minimum time between two windows, in microseconds. The first change after a time without changes is published at
-once."""
+"""Minimum time between the publications of two windows, in microseconds. The first change after a time without changes
+is published at once."""
 KEEP_ALIVE_INTERVAL: Final = 15 * SECOND
-"""Microseconds between two comments in a stream."""
+"""Microseconds between two comments that keep the stream of a listener alive."""
 ANNOUNCE_INTERVAL: Final = 5 * SECOND
 """Microseconds between two messages by which a server tells the others that it has listeners."""
 ANNOUNCED_FOR: Final = 12 * SECOND
@@ -165,7 +165,7 @@ class EventHub:
         self._collector.lookups_failed()
 
     def publish(self, now: Micros, time: Micros) -> Steps[None]:
-        """Send the window to the listeners. `now` is an instant of the monotonic clock, `time` that of the store."""
+        """Send the window to the listeners. `now` is an instant of the monotonic clock, `time` the store's time."""
         self._published_at = now
         windows, workers = self._collector.windows()
         for tenant, window in windows.items():
@@ -193,8 +193,8 @@ class EventHub:
             self.reset()
 
     def keep_up(self, now: Micros) -> None:
-        """Send comments to quiet streams. Drop feeds that had no listener for a while, and end collecting if no server
-        has listeners any more."""
+        """Send due comments to all streams. Drop feeds without a listener for `RESUME_TIME`, and end collecting if no
+        server has listeners any more."""
         if now - self._alive_at >= KEEP_ALIVE_INTERVAL:
             self._alive_at = now
             for feed in self._feeds.values():
@@ -229,7 +229,7 @@ class EventHub:
         return max(0, max(earliest, min(waits)) - now) if waits else None
 
     def received(self, text: str | None, now: Micros, time: Micros) -> None:
-        """Handle a message of another server. None: messages may have been lost."""
+        """Handle a message of another server. `text` is None if messages may have been lost."""
         if text is None:
             self._has_lost_messages = self.is_active
             self.reset()

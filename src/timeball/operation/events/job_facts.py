@@ -1,7 +1,7 @@
 """The fields of a job that events contain besides its id.
 
-The hub learns these facts from changes that contain a spec, and keeps them while the job has live runs that this server
-has seen.
+The hub learns these facts from changes that contain a spec and from lookups in the store. It drops those of a run when
+the run ends, and those of a job when its only run ends or when `MAX_FACTS` jobs are newer.
 """
 
 from __future__ import annotations

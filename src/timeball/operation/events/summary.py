@@ -103,7 +103,7 @@ class RunsSummary(Struct, frozen=True, kw_only=True):
     def limited(
         self, jobs: int = MAX_SUMMARY_JOBS, runs: int = MAX_SUMMARY_RUNS, tags: int = MAX_SUMMARY_TAGS
     ) -> RunsSummary:
-        """Return the summary without the jobs and tags that have the fewest changes."""
+        """Return the summary with at most this many jobs and tags, those with the most changes, and this many runs."""
         few_jobs, few_runs, few_tags = len(self.jobs) <= jobs, len(self.runs) <= runs, len(self.tags) <= tags
         if few_jobs and few_runs and few_tags:
             return self

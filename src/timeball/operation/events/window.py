@@ -60,7 +60,7 @@ class TenantWindow:
         return self.bulk.plus(self._own_summary).limited() if self.items else self.bulk
 
     def select(self, where: EventFilter) -> tuple[Sequence[Numbered], list[RunsSummary]]:
-        """Return the changes that a filter selects, with their positions, and summaries."""
+        """Return the changes that a filter selects, with their positions, and summaries of the unlisted changes."""
         summaries = [part for each in self.remote_summaries if (part := each.narrowed(where)) is not None]
         if where.is_empty:
             if self.is_summarised:

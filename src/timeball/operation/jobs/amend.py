@@ -82,7 +82,7 @@ async def _is_put_off(context: OperationContext, job: Job, now: Micros) -> bool:
 
 
 async def _plan(context: OperationContext, job: Job, now: Micros) -> str:
-    """Plan the job. Return the reason why it cannot be planned; an empty string if a step was made."""
+    """Plan the job. Return the reason why it cannot be planned; an empty string if a plan was committed."""
     try:
         await plan_job(context, job, now)
     except TimeballError:
@@ -107,7 +107,7 @@ def _without_plan(job: Job, amendment: Amendment, now: Micros, reason: str) -> A
 
 
 async def plan_job(context: OperationContext, job: Job, now: Micros) -> None:
-    """Make one bounded step of planning, as the planner would."""
+    """Plan due fires of a job, at most as many as one plan may have, by the rules of the planner."""
     taken = (await cancelled_fires(context, [job])).get(job.id, frozenset())
     [job] = await with_upstream_events(context, [job])
     plan = planning.plan(job, now, taken, await closures_to_plan(context, job))

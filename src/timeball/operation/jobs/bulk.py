@@ -1,8 +1,8 @@
 """Pause, resume, run or cancel every job that a filter selects, in bounded steps, newest first.
 
-Each job is changed by the rules of the single verb. The jobs of a step are changed in one transaction; a job that
-needs more than that, or that another request changed at the same time, goes through the single verb. A job that refuses
-the change does not stop the others. A call that was interrupted may be repeated.
+The rules are those of the operations on one job. The jobs of a step are changed in one transaction, except jobs with a
+due fire or many live runs and jobs that another request changed at the same time: each of these is changed by the
+operation on one job. A job that refuses the change does not stop the others. An interrupted call may be repeated.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Check forbidden content of tasks: one rule for jobs, workflows, registered tasks, updates and edits of runs.
+"""Check tasks for forbidden content: one rule for jobs, workflows, registered tasks, updates and edits of runs.
 
 The rule covers headers of HTTP tasks (`domain.task.http_headers`) and variables of scripts
 (`domain.task.script_environment`). Workers check both again, for jobs that were stored before the rule existed.

@@ -16,8 +16,8 @@ _ALIVE = frozenset({"scheduled", "paused", "completed"})
 
 
 async def with_upstream_events(context: OperationContext, jobs: Sequence[Job]) -> list[Job]:
-    """Return the same jobs. Those that follow another job get their fires that wait for the planner, one more than a
-    plan handles. The store is read only if there are such jobs."""
+    """Return the same jobs, with the upstream events of those that follow another job: at most `MAX_INSTANTS` + 1 per
+    job, one more than a plan handles. The store is read only if there are such jobs."""
     following = [job.id for job in jobs if job.spec.follows is not None]
     if not following:
         return list(jobs)

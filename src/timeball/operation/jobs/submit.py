@@ -95,7 +95,7 @@ class Submit:
         return await self._submit(jobs)
 
     async def _named_by_ids(self, jobs: Sequence[NewJob]) -> list[NewJob]:
-        """Return the same jobs, with the followed jobs named by id instead of by name. Errors are reported later."""
+        """Return the same jobs, with the followed jobs named by id. A name that is not found is refused later."""
         found = await self._followed(jobs)
         return [
             structs.replace(job, spec=pointed_at(job.spec, job_id))
@@ -301,7 +301,7 @@ class Submit:
 
 
 def _prepared_together(jobs: Sequence[NewJob], around: _Around) -> int:
-    """Return the number of jobs that are prepared before the clock is read again."""
+    """Return the number of jobs that `map_in_slices` prepares before it checks whether the event loop needs a turn."""
     if len(jobs) <= MAX_SLOW_TOGETHER:
         return 1
     if around is not _NOTHING or not _schedule_types(jobs) <= QUICK:
@@ -318,8 +318,8 @@ def no_place() -> Invalid:
 
 
 def _as_written(created: Created | TimeballError, spec: JobSpec) -> Created | TimeballError:
-    """Return the created job with its parameters. A repeated request has the same parameters, because its fingerprint
-    is equal."""
+    """Return the created job with its parameters in place of their reference. A repeated request has the same
+    parameters, because its fingerprint is equal."""
     if isinstance(created, TimeballError):
         return created
     answer, job = created.answer, created.job

@@ -1,4 +1,4 @@
-"""Update a live job. Fires up to now follow the old version, every later one the new version."""
+"""Update a live job. Fires up to the instant of the update use the old version, later fires the new version."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class _NotPrepared(Exception):
 
 class _PreparedChange:
     """The new specs that a change makes from the specs it was applied to. They are made before the transaction: in
-    slices, because a change may take long; large parameters are read before it and offloaded after it."""
+    slices, because a change may take long; large parameters are read before the change and offloaded after it."""
 
     def __init__(self, context: OperationContext, job_id: str, change: Change) -> None:
         self._context = context
@@ -143,7 +143,7 @@ def _amendment(job: Job, spec: JobSpec, now: Micros) -> Amendment:
     edited = edited.with_(anchor=_anchor(job, spec, now, same_instants))
     if spec.follows is not None:
         return structs.replace(amendment, keep_schedule=False, anchor=edited.anchor)
-    # If only the bounds change, the user may want the schedule to end, so that no fire is left.
+    # `first_fire` refuses a schedule without a fire. If only its bounds change, the user may want it to end.
     first = next(planning.fires(edited, now), None) if same_instants else planning.first_fire(edited, now)
     return structs.replace(amendment, keep_schedule=False, next_fire_at=first, anchor=edited.anchor)
 

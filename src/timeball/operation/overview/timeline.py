@@ -69,7 +69,7 @@ class LaneTimeline(Struct, frozen=True, kw_only=True):
     by: By
     lanes: list[Lane]
     hidden: int
-    """Active jobs or tags without a lane, as far as they are known."""
+    """The number of active jobs or tags that were found and have no lane."""
 
 
 class TimelineRequest(Struct, frozen=True, kw_only=True):
@@ -188,7 +188,7 @@ async def _tag_lanes(
 async def _coming(
     context: OperationContext, jobs: Sequence[LaneJob], asked: TimelineRequest, limit: int, now: Micros
 ) -> dict[str, list[Micros]]:
-    """Return the coming fires of jobs: one more than may be shown, so that the caller knows whether there are more."""
+    """Return up to `limit` + 1 coming fires of each job: one more than `limit` means that there are more to show."""
     found: dict[str, list[Micros]] = {job.id: [] for job in jobs}
     due = [job for job in jobs if job.state is JobState.ACTIVE and job.next_fire_at is not None]
     wanted, size = list[str](), 0
@@ -225,7 +225,7 @@ def _place(run: LaneRun) -> tuple[Micros, str]:
 
 
 def _with_live(counts: Sequence[LaneCounts], runs: Iterable[LaneRun], edges: Sequence[Micros]) -> list[LaneCounts]:
-    """Return counts of finished runs with the live ones added."""
+    """Add the live ones of `runs` to the counts of finished runs, and return the counts."""
     alive = lanes.counted((run for run in runs if run.finished_at is None), edges)
     for each, more in zip(counts, alive, strict=True):
         each.add(more)

@@ -40,7 +40,8 @@ async def cancel_job(context: OperationContext, tenant: str, job_id: str) -> Job
 
 
 async def cancel_jobs(context: OperationContext, tenant: str, job_ids: Sequence[str]) -> list[JobResult]:
-    """Cancel jobs in one transaction, except those with many live runs."""
+    """Cancel jobs in one transaction, except those that `amend_together` changes one by one, such as jobs with many
+    live runs."""
     results, amended = await amend_together(
         context, tenant, job_ids, _cancellation, lambda job_id: cancel_job(context, tenant, job_id)
     )

@@ -24,8 +24,8 @@ from timeball.ports.store.queries import Match
 async def replay_run(
     context: OperationContext, tenant: str, run_id: str, edit: Edit | None = None
 ) -> tuple[str, Status]:
-    """Replay a run. Return the id of the new run, and whether it is queued, waits for an earlier run, or was skipped
-    for one."""
+    """Replay a run. Return the id and the status of the new run. By the overlap policy it is queued, waits for a live
+    run, or is skipped because of one."""
     await check_task(context, tenant, edit)
     found = await find_run_anywhere(context, tenant, run_id)
     old = found.run

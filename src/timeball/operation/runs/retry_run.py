@@ -27,7 +27,8 @@ RETRYABLE: Final = TERMINAL - SUCCESSFUL | {Status.RETRYING}
 
 
 async def retry_run(context: OperationContext, tenant: str, run_id: str, edit: Edit | None = None) -> Run:
-    """Return the run that will execute now: the same one if it waited for its retry delay, else a new one."""
+    """Return the run that executes now: the same one if it waited for its retry delay, else a new one. Without an edit,
+    a second retry of a run returns the run of the first retry."""
     run = await find_run(context, tenant, run_id)
     [result] = await retry_runs(context, tenant, [Match(run_id, run.job_id, run.fire_time, run.status)], edit)
     if result.successor is not None:
@@ -93,7 +94,7 @@ async def _repeat(
                 )
             )
         else:
-            # A workflow continues with the tasks that it had, even if its job has changed.
+            # The retry of a workflow run has the tasks that the run had, even if its job has changed.
             own = edit is not None or old.edited or old.spec.is_workflow
             try:
                 edited = await edited_spec(context, run_id, old.spec if own else None, edit)

@@ -19,8 +19,8 @@ from timeball.operation.runs.wake_for_new_runs import wake_for_new_runs
 
 
 async def run_now(context: OperationContext, tenant: str, job_id: str) -> tuple[str, Status]:
-    """Run a job. Return the id of the new run, and whether it is queued, waits for an earlier run, or was skipped for
-    one."""
+    """Run a job. Return the id and the status of the new run. By the overlap policy it is queued, waits for a live run,
+    or is skipped because of one."""
     job = (await find_job(context, tenant, job_id)).job
     now = context.store.now()
     run = _manual_run(job, ids.run(now, context.rng), now)
@@ -34,7 +34,7 @@ async def run_now(context: OperationContext, tenant: str, job_id: str) -> tuple[
 async def run_jobs(
     context: OperationContext, tenant: str, job_ids: Sequence[str], stamp: Micros | None
 ) -> list[JobResult]:
-    """Run jobs in one transaction. With a `stamp`, the ids of the runs follow from it: a second call with the same
+    """Run jobs in one transaction. With a `stamp`, their ids are derived from it: a second call with the same
     stamp creates no further run of a job."""
     busy = await context.store.busy_jobs(job_ids, BUSY)
     found = await context.store.jobs(job_ids)

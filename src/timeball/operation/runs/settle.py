@@ -33,7 +33,7 @@ class Settle:
     hold.
 
     An outcome that cannot be written does not prevent others from being written: the batch is halved until that outcome
-    is alone, and a failure with the reason replaces it. A call raises only for its own attempts.
+    is alone, and `_write_replaced` writes another outcome for it. A call raises only for its own attempts.
     """
 
     def __init__(self, context: OperationContext) -> None:
@@ -53,7 +53,8 @@ class Settle:
         return settled
 
     def _wake_others(self, settled: Sequence[Settled | None]) -> None:
-        """Wake the loops for which these ends may be work. The end of a plain run is none, and costs nothing here."""
+        """Wake the loops for which these ends may be work. Most ends are not: no other run, job or backfill needs
+        them."""
         notable = [
             each
             for each in settled

@@ -1,4 +1,4 @@
-"""Create or replace a calendar. After the acknowledgement no fire follows the old version."""
+"""Create or replace a calendar. When this operation has returned, no fire uses the old version."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from timeball.ports.wakeups import Topic
 
 
 async def put_calendar(context: OperationContext, tenant: str, name: str, calendar: Calendar) -> NamedCalendar:
-    """Create or replace a calendar. Runs of future fires that were planned with the old version are deleted with it. If
-    a worker already holds a run for such a fire, which is at most 250 ms away, this waits for that fire."""
+    """Create or replace a calendar. Runs of future fires that were planned with the old version are deleted, too. If a
+    worker already holds a run for such a fire, which is at most 250 ms away, this waits for that fire."""
     put = await context.store.put_calendar(await check_calendar(context, tenant, name, calendar))
     context.wakeups.wake(Topic.PLAN)
     while put.held_until is not None and (left := put.held_until - context.store.now()) >= 0:

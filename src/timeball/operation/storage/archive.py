@@ -1,4 +1,5 @@
-"""Archive the finished runs of a day: write them from the store to object storage.
+"""Archive the finished runs of a day: write them from the store to object storage. The objects are parts, each with
+many runs or many rows of output, and a manifest, which lists the parts.
 
 A crash leaves complete objects without references, or all objects with the manifest that lists them. The name of an
 object follows from its content, and no object is ever replaced by a different one. A second try therefore writes the
@@ -38,7 +39,7 @@ LARGE_AT_ONCE: Final = 8
 """Maximum number of offloaded results and outputs that are loaded at once."""
 MAX_RECORDS: Final = 20_000
 MAX_BYTES: Final = 32 * 1024 * 1024
-"""A part is complete when it exceeds one of these two limits."""
+"""A part is complete when it reaches one of these two limits."""
 GZIP: Final = 31
 """The `wbits` value with which zlib writes the gzip format, without a file name or a time, so that equal content gives
 an equal object."""

@@ -1,9 +1,9 @@
 """Large parameters, results and output as objects beside the store.
 
 An object is stored durably before a row refers to it. A submit with large parameters waits for that, and is refused
-while the object storage does not answer. The end of a run never depends on it: if its result cannot be offloaded, the
-result is kept in the store like a small one, and so is output until it is offloaded. So only requests with large values
-wait for the object storage, and no value is lost if it fails.
+while the object storage does not answer. The end of a run does not depend on the object storage: if its result cannot
+be offloaded, the result is kept in the store like a small one, and so is output until it is offloaded. So only requests
+with large values wait for the object storage, and no value is lost if it fails.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ class LargeValueStore:
     # --- parameters ------------------------------------------------------------------------------------------------
 
     async def offload(self, specs: Mapping[str, JobSpec]) -> dict[str, JobSpec]:
-        """Return the specs by owner, which is a job or an edited run. Large parameters are offloaded."""
+        """Offload large parameters. Return the specs with references in their place. The keys of the mapping are ids of
+        jobs or of edited runs."""
         if self._place is None:
             return dict(specs)
         kept, objects = dict(specs), dict[str, bytes]()
@@ -231,8 +232,8 @@ class LargeValueStore:
 
     @contextlib.contextmanager
     def _as_unavailable(self, what: str) -> Iterator[None]:
-        """Raise errors of the object storage as `Unavailable` with the text `what`. For 10 seconds, operations that
-        must not delay others skip the object storage."""
+        """Raise errors of the object storage as `Unavailable` with the text `what`. For 10 seconds after
+        one, operations that must not delay others skip the object storage."""
         try:
             yield
         except (TimeoutError, Unavailable) as error:
@@ -264,7 +265,7 @@ async def _days(objects: Objects, prefix: str) -> list[str]:
 
 
 def is_large(outcome: Outcome) -> bool:
-    """True if the outcome has a result that is offloaded."""
+    """True if the outcome has a result that is too large for the store."""
     return type(outcome) is Succeeded and outcome.result is not UNSET and len(outcome.result) > LARGE
 
 

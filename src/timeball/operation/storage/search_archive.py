@@ -1,8 +1,9 @@
 """Search runs in the archive.
 
-Manifests show which parts may contain matching runs. The parts are read one after the other, newest first, until a page
-is full or the limit of one request is reached; the next page continues there. Of a part, only lines that contain the
-rarest word of the filter are decoded. This is done in threads, for 2 requests at a time.
+A part is an object with many runs; a manifest lists parts of a day, and shows which of them may contain matching runs.
+A request reads parts, newest first, until a page is full or the limit of one request is reached; the next page
+continues there. Of a part, only lines that contain the rarest word of the filter are decoded. This is done in threads,
+for 2 requests at a time.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ T = TypeVar("T")
 AT_ONCE: Final = 2
 """Maximum number of requests that are served at the same time, so that the server has capacity for other work."""
 AHEAD: Final = 4
-"""Number of parts that are loaded at the same time, after the first few; also the number of days whose manifests
-are."""
+"""Maximum number of parts that are loaded at the same time. A request begins with 1 part, and loads more as it
+continues. Manifests are loaded for this many days at a time."""
 MAX_PARTS: Final = 60
 """Maximum number of parts that are read for one page: more than a million runs."""
 MAX_REMEMBERED: Final = 20_000
@@ -178,8 +179,8 @@ class _Meant(Struct, frozen=True, kw_only=True):
         )
 
     def may_be_of(self, day: date) -> bool:
-        """True if the day may have matching runs. A run is created after its job, and at most shortly before its fire
-        time."""
+        """True if the archive of this day may have matching runs. The archive keeps a run under the day on which it was
+        created: never before the creation of its job, and at most `PLANNED_AHEAD` before its fire time."""
         first, until = archive_record.id_range(day)
         job_id, fire_from = self.where.job_id, self.where.fire_from
         if job_id is not None and (not ids.is_id("j", job_id) or job_id[2:14] > until[2:14]):
@@ -194,7 +195,7 @@ class _Meant(Struct, frozen=True, kw_only=True):
         return self._fires_in(part.first_fire_time, part.last_fire_time)
 
     def records(self, content: bytes) -> dict[str, Record]:
-        """Return the last matching records of a part, by run id."""
+        """Return up to `limit` matching records of a part, the last ones, by run id."""
         found: dict[str, Record] = {}
         for line in _lines(content, self.word):
             head = archive_record.decode_head(line)
@@ -273,12 +274,12 @@ def _behind(run_id: str) -> str:
 
 
 def _behind_all_others(found: Iterable[str], edge: str) -> int:
-    """Return the number of runs that precede, in the order of the list, all parts that were not read yet."""
+    """Return the number of found runs with ids from `edge` on: they are newer than all runs in parts not read yet."""
     return sum(run_id >= edge for run_id in found)
 
 
 def _page(found: dict[str, Record], limit: int, edge: str) -> Page[Run]:
-    """Return the next page. All parts that were not read yet are before `edge`; it is empty if all were read."""
+    """Return the next page. `edge` is after all run ids in parts not read yet, and empty if all parts were read."""
     settled = sorted((run_id for run_id in found if run_id >= edge), reverse=True)
     items = [archive_record.finished(found[run_id]).run for run_id in settled[:limit]]
     if len(settled) > limit or (edge and len(settled) == limit):

@@ -18,7 +18,7 @@ from timeball.ports.store.jobs import JobStatus
 from timeball.ports.store.workflows import TaskOfRun
 
 MAX_ENDED_INSTANCES_READ: Final = 500
-"""Maximum number of ended instances whose runs are read, so that an answer about 10,000 instances stays cheap."""
+"""Maximum number of ended instances (items of tasks with `forEach`) whose runs are read: there may be 10,000."""
 
 
 class FoundWorkflowRun(Struct, frozen=True):
@@ -26,7 +26,7 @@ class FoundWorkflowRun(Struct, frozen=True):
     tasks: tuple[TaskOfRun, ...]
     instances: tuple[TaskOfRun, ...]
     runs: dict[str, Run]
-    """The runs of tasks: of all tasks that have not ended, and of most that have."""
+    """By id: the runs of all tasks, of instances that execute, and of up to `MAX_ENDED_INSTANCES_READ` ended ones."""
 
 
 async def find_workflow(context: OperationContext, tenant: str, job_id: str) -> JobStatus:

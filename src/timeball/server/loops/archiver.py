@@ -1,5 +1,5 @@
-"""Writes finished days of history to the archive. The maintenance loop asks for a day repeatedly and never waits for
-long.
+"""Writes finished days of history to the archive. The maintenance loop calls `DayArchiver.keep` repeatedly until a day
+is archived; each call waits at most `DAY_WAIT_TIMEOUT`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _log = structlog.get_logger()
 
 class DayArchiver:
     """Implements `timeball.ports.store.maintenance.Archiver`. It archives one day at a time, in a task of its own, so
-    that a large day does not block the maintenance loop. It does not archive again what it archived itself. It may be
+    that a large day does not block the maintenance loop. It does not archive a run twice that it remembers. It may be
     stopped at any moment.
     """
 

@@ -44,8 +44,8 @@ _log = structlog.get_logger()
 
 
 class Dispatcher(Loop):
-    """Also implements `ports.idle_workers.IdleWorkers`: a submit reserves idle workers here and delivers
-    runs to them.
+    """The loop that claims. It also implements `ports.idle_workers.IdleWorkers`: a submit reserves idle workers here
+    and delivers runs to them.
     """
 
     name = "dispatcher"
@@ -72,7 +72,7 @@ class Dispatcher(Loop):
                 self._polls_ignored_until = 0
 
     async def _claim(self) -> Micros:
-        """Claim runs for the pending polls. Return how many microseconds there is nothing to do."""
+        """Claim runs for the pending polls. Return for how many microseconds the dispatcher has nothing to do."""
         if not self._gateway.wants():
             return TICK
         # Let the event loop turn once: polls that arrive together share one claim, and settlements that arrive with

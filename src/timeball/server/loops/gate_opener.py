@@ -13,7 +13,7 @@ from timeball.server.wakeups import LocalWakeups
 
 BATCH: Final = 100
 GATE_RETRY_DELAY: Final = 5 * MILLISECOND
-"""Microseconds between two attempts to open gates, because another server may hold their locks."""
+"""Microseconds before gates are opened again: this turn may have skipped gates that another server has locked."""
 MAX_FORGOTTEN: Final = 1_000
 
 

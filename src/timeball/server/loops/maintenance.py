@@ -31,7 +31,7 @@ LEASE_RETRY_DELAY: Final = SECOND
 PRUNE_STEP_DELAY: Final = 20 * MILLISECOND
 """Microseconds between two steps of deleting old rows, so that other transactions get their turn."""
 PRUNE_RETRY_DELAY: Final = 10 * SECOND
-"""Microseconds before a step is retried that would have had to wait for the locks of other transactions."""
+"""Microseconds before a step is retried that failed, or that would have had to wait for locks of other transactions."""
 RARE_INTERVAL: Final = HOUR
 """Microseconds between two runs of a duty that is rarely needed."""
 SWEEP_EVERY: Final = 6 * HOUR
@@ -102,7 +102,7 @@ class MaintenanceLoop(Loop):
     @staticmethod
     async def _attempt(duty: Callable[[Lead], Awaitable[Micros]], lead: Lead, failures: list[Exception]) -> Micros:
         """Run one step of a duty and return how long the duty can wait. An error is added to `failures`, so that the
-        other duties still run."""
+        other duties still run. `Deposed` (the lease is lost) and `Unavailable` end the turn."""
         try:
             return await duty(lead)
         except Occupied:

@@ -83,8 +83,8 @@ class Planner(Loop):
         now = self._store.now()
         plans: list[JobPlan] = []
         failed: list[tuple[Job, str]] = []
-        # When many jobs were not planned for a long time, the work is limited: a turn neither blocks the event loop nor
-        # makes a long transaction.
+        # Many fires are due if jobs were not planned for a long time. `MAX_RUNS` and `MAX_INSTANTS` limit the fires of
+        # one transaction, and slices of `SLICE_LENGTH` let other tasks of the event loop run.
         runs, instants = MAX_RUNS, MAX_INSTANTS
         slice_end = self._clock.monotonic() + SLICE_LENGTH
         for job in jobs:

@@ -12,7 +12,8 @@ from timeball.server.loop import TICK, Loop
 from timeball.server.wakeups import LocalWakeups
 
 WATCH_INTERVAL: Final = 500 * MILLISECOND
-"""Microseconds between two reads. The output of a run that reports to another server is at most this late."""
+"""Microseconds between two reads. Output that a worker reports to another server reaches clients of this one about this
+late."""
 
 
 class RunWatcher(Loop):

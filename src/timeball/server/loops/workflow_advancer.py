@@ -1,5 +1,5 @@
-"""The loop that advances workflow runs: it starts due ones, creates the runs of tasks whose dependencies ended, and
-ends them.
+"""The loop that advances workflow runs: it starts workflow runs that are due, creates the runs of tasks whose
+dependencies have ended, and ends workflow runs whose tasks have all ended.
 """
 
 from __future__ import annotations

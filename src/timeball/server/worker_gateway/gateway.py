@@ -122,7 +122,7 @@ class WorkerGateway:
         self._refuse_if_foreign(beat.session, key)
         lease = await self._renew(beat.session, key)
         if lease is None:
-            # while the message was handled, the worker of the session may have polled this server
+            # The worker may have polled this server during the renewal. Then this server knows the session and its key.
             self._refuse_if_foreign(beat.session, key)
             self._end(beat.session)
             raise SessionLost(beat.session)
@@ -231,7 +231,8 @@ class WorkerGateway:
                 session.order_drain()
 
     def forget_silent(self) -> None:
-        """Drop the sessions of workers that died or moved to another server. The store still has them."""
+        """Drop sessions without a message for two leases: their worker died or uses another server. The store still has
+        them."""
         long_ago = self._clock.monotonic() - 2 * LEASE
         for session in list(self._sessions.values()):
             if session.is_silent_since(long_ago):
@@ -242,7 +243,8 @@ class WorkerGateway:
         workers send that poll to another server.
         """
         self._closed = True
-        # When the workers poll another server, they release the runs of these tasks. The output stays in the store.
+        # A cancelled task leaves a claim that its worker releases with the next poll, at another server, or output that
+        # was not offloaded and stays in the store.
         self._background.cancel()
         kept = [claim for session in self._sessions.values() for claim in session.close()]
         if kept:

@@ -14,7 +14,8 @@ from timeball.server.worker_gateway.session import PendingPoll, SpareSlots, Work
 
 
 class IdleSessions:
-    """The two tables of idle sessions. Each `WorkerSession` adds and removes its own entries."""
+    """The two tables of idle sessions. Each `WorkerSession` adds and removes its own entries; `_coming` also removes
+    expected sessions whose time is over or whose slots are taken."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

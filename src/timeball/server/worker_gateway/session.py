@@ -45,7 +45,7 @@ from timeball.ports.store.runs import Claim
 from timeball.ports.worker_protocol import Assignment, Ended, LogChunk, PollResponse
 
 RETURN_TIME: Final = 100 * MILLISECOND
-"""How long a session is expected to poll again, after an answer that left some of its slots free."""
+"""For how long the server expects the next poll of a session, after an answer that left some of its slots free."""
 
 
 class PendingPoll(Struct, eq=False):
@@ -220,7 +220,7 @@ class WorkerSession:
         return self._waiting
 
     def answer(self, response: PollResponse, only: PendingPoll | None = None) -> None:
-        """Answer the pending poll, if there is one. With `only`, answer it only if it has that number. Orders that are
+        """Answer the pending poll, if there is one. With `only`, answer it only if it is that poll. Orders that are
         due are added to the response."""
         waiting = self._waiting
         if waiting is None or (only is not None and waiting is not only):

@@ -107,7 +107,7 @@ def _end_of_pause(call: Call, body: BulkJobsBody) -> Micros | None:
 
 
 def _stamp(call: Call, where: JobFilter) -> Micros | None:
-    """Return the instant from which the ids of new runs follow, so that a repeated request creates no second run. The
+    """Return the instant from which the ids of new runs are made, so that a repeated request creates no second run. The
     day of a run is read from its id, so the instant must be recent."""
     if where.made_before is None:
         return None

@@ -33,7 +33,7 @@ class BucketView(Struct, frozen=True, rename="camel", kw_only=True):
     load: float | None
     """`runSeconds` divided by `capacitySeconds`; null if no worker is alive."""
     jobs: int
-    """Number of jobs that fire in it."""
+    """Number of jobs that fire in the bucket."""
 
 
 class CauseView(Struct, frozen=True, rename="camel", kw_only=True):
@@ -43,13 +43,13 @@ class CauseView(Struct, frozen=True, rename="camel", kw_only=True):
     job_name: str
     fires: int
     run_seconds: float | None
-    """Its expected work in the bucket; null if the duration of its runs is not known."""
+    """Expected work of the job in the bucket, in slots times seconds; null if the duration of its runs is not known."""
 
 
 class BusyBucketView(Struct, frozen=True, rename="camel", kw_only=True):
     bucket: BucketView
     causes: list[CauseView]
-    """The jobs that need the most of its work, at most 5."""
+    """The jobs with the most work in the bucket, at most 5."""
 
 
 class ForecastAnswer(Struct, frozen=True, rename="camel", kw_only=True):
@@ -69,7 +69,7 @@ class ForecastAnswer(Struct, frozen=True, rename="camel", kw_only=True):
     """True if there are more jobs than were read."""
     peak: BucketView | None
     busiest: list[BusyBucketView]
-    """The buckets with the most work, at most 12, the busiest first. Without known durations, the fires decide."""
+    """The buckets with the most work, or with the most fires if no duration is known: at most 12, busiest first."""
     items: list[BucketView]
     notes: list[str]
     """Sentences about what is left out or estimated."""

@@ -102,8 +102,8 @@ class LogsAddress(Struct, frozen=True, rename="camel"):
     job_id: str
     run_id: str | None
     url: str | None
-    """Relative to the server that answered, like every URL in an answer: the server's name in a request (Host,
-    X-Forwarded-Proto) comes from the client and is not trusted.
+    """The URL of the output, relative to the server that answered, like every URL in an answer: the server's name in a
+    request (Host, X-Forwarded-Proto) comes from the client and is not trusted.
     """
 
 

@@ -84,7 +84,7 @@ class WorkersView(Struct, frozen=True, rename="camel"):
     live: int
     slots: int
     busy: int
-    """Slots that runs take."""
+    """Slots that runs occupy."""
 
 
 class UpNext(Struct, frozen=True, rename="camel"):

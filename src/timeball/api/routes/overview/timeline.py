@@ -21,7 +21,7 @@ from timeball.slices import map_in_slices
 USUAL_REACH: Final = 30 * MINUTE
 MAX_RANGE: Final = 31 * DAY
 LANES_TOGETHER: Final = 3
-"""Number of lanes that are rendered before the clock is read again: a lane with 200 runs takes 2 ms."""
+"""Number of lanes that are rendered before other tasks of the event loop may run: a lane with 200 runs takes 2 ms."""
 
 
 class TimelineQuery(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
@@ -42,7 +42,7 @@ class TimelineRun(Struct, frozen=True, rename="camel", kw_only=True):
     """The job of the run; only in the lane of a tag."""
     fire_time: str
     fire_until: str | UnsetType = UNSET
-    """The last fire, if the row stands for several that never ran."""
+    """The last fire, if the row stands for several consecutive fires that never ran."""
     fires: int | UnsetType = UNSET
     started_at: str | None
     ended_at: str | None

@@ -31,7 +31,7 @@ class GroupView(Struct, frozen=True, rename="camel", kw_only=True):
     """A group of dead letters with the same error."""
 
     fingerprint: str
-    """Selects the group in filters. `none`: the group of dead letters that are older than fingerprints."""
+    """Selects the group in filters. `none`: the dead letters that ended before Timeball stored fingerprints."""
     count: int
     kind: str | None
     message: str | None
@@ -49,7 +49,7 @@ class GroupList(Struct, frozen=True, rename="camel", kw_only=True):
     counted: int
     """Number of dead letters that were read, newest first."""
     more: bool
-    """True if there are older ones that were not read."""
+    """True if there are older dead letters that were not read."""
 
 
 class DeadLetterResult(Struct, frozen=True, rename="camel", kw_only=True):
@@ -63,7 +63,7 @@ class CountedAnswer(Struct, frozen=True, rename="camel", kw_only=True):
 
     matched: int
     created_before: str | UnsetType = UNSET
-    """Send it in the filter to select the same ones again, without those that were created since."""
+    """Send it in the filter to select the same jobs or runs again, without those that were created since."""
 
 
 class RetriedAnswer(Struct, frozen=True, rename="camel", kw_only=True):

@@ -21,7 +21,9 @@ from timeball.ports.store.queries import LogLine
 
 PAGE: Final = 1_000
 MAX_WAIT: Final = 60 * SECOND
-"""Microseconds after which a follower reads its run again, even without a report about it."""
+"""Microseconds after which a request that follows the output of a run reads the run again, even if no change of it was
+reported.
+"""
 PLACES: Final = 1_000_000
 """Number of positions of one attempt. A position in the output of a run is `attempt * PLACES + seq`, in the store and
 as a cursor.
@@ -121,7 +123,8 @@ def _key_id(call: Call) -> str:
 
 
 async def _sent_last(call: Call, run: Run, attempt: int | None, after: int) -> tuple[int, LogLine | None]:
-    """Return where a follower continues that sends a cursor: the position, and the chunk at this position."""
+    """Return where a request with a cursor continues: the position, and the chunk at this position. If the chunk is
+    gone, the position is before the attempt, and the chunk is None."""
     if not after or after == _beginning(after // PLACES + 1):
         return after, None
     found = await call.context.large_value_store.logs(call.context.store, run.id, attempt, after - 1, 1)

@@ -54,9 +54,9 @@ class TaskView(Struct, frozen=True, rename="camel", kw_only=True):
     end_time: str | None
     """When its run ended; with `forEach`, the last of its runs."""
     instances: int | UnsetType = UNSET
-    """Number of its runs, with `forEach`."""
+    """Number of instances of a task with `forEach`: one per item."""
     instances_open: int | UnsetType = UNSET
-    """Number of these runs that have not ended."""
+    """Number of these instances that have not ended."""
 
 
 class WorkflowRunView(Struct, frozen=True, rename="camel", kw_only=True):
