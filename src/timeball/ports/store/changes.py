@@ -28,10 +28,12 @@ class RunChange(Struct, frozen=True, gc=False):
     attempt: int = 0
     fire_time: Micros | None = None
     due_at: Micros | None = None
-    """The instant at which the run should start. Set only if the run starts now or has ended."""
+    """The instant at which the run was due; None if the change does not contain it, as at the start of a second
+    attempt."""
     started_at: Micros | None = None
     worker: str | None = None
-    """The session of the worker that holds the run."""
+    """The session of the worker that holds the run, or held it when the run ended; None if the change does not contain
+    it."""
     spec: str | bytes | None = None
     """The JSON of the spec that a claimed run executes."""
     task: str | bytes | None = None

@@ -207,9 +207,9 @@ class LargeStore(Protocol):
         ...
 
     async def replace_output(self, run_id: str, attempt: int, seqs: Sequence[int], key: str) -> bool:
-        """Replace the output of an attempt by a reference to an object. Precondition: the attempt has ended, and
-        `seqs` are the numbers of all its chunks. Return False, and change nothing, if the output is different.
-        """
+        """Replace the output of an attempt by a reference to an object. `seqs` are the numbers of all its chunks.
+        Return False, and change nothing, if the attempt is running, one of these chunks does not exist any more, or the
+        object is too old to be referred to."""
         ...
 
 

@@ -101,8 +101,8 @@ class CalendarStore(Protocol):
 
     async def put_calendar(self, new: NamedCalendar) -> CalendarPut:
         """Create or replace a calendar. The version grows, unless nothing changes. In the same transaction, runs for
-        future fires of jobs that refer to the calendar are deleted and their fires are planned again, and jobs with a
-        deferred fire are planned again. A run that a worker holds already stays.
+        future fires of jobs that refer to the calendar are deleted and their fires are planned again. Jobs with a
+        deferred fire, or whose planning failed, are planned again, too. A run that a worker holds already stays.
         """
         ...
 

@@ -48,7 +48,7 @@ class ServerClock:
 
 
 def _earliest_possible_time(sample: tuple[Micros, Micros]) -> Micros:
-    """Return the value by which samples are compared: the server's time of the answer, minus the time that the
-    monotonic clock may have gained since the answer arrived."""
+    """Return the value by which answers are compared: the bound that an answer gives for the instant 0 of the monotonic
+    clock, times `DRIFT`. The answer with the largest value gives the largest bound at every instant."""
     server_time, arrived = sample
     return server_time * DRIFT - arrived * (DRIFT - 1)

@@ -16,7 +16,8 @@ REPEATABLE: Final = (
     asyncpg.UniqueViolationError,
     asyncpg.InvalidCachedStatementError,
 )
-"""Errors after which a transaction may be repeated: it conflicted with another one."""
+"""Errors after which a transaction may be repeated: it conflicted with another one, or a change of the schema made a
+prepared statement invalid."""
 CONNECTION_LOST: Final = (
     OSError,
     asyncpg.PostgresConnectionError,

@@ -1,4 +1,5 @@
-"""Insert runs. All runs enter the store here: from submits, plans, requests of users, backfills and workflows."""
+"""Insert runs: from submits, plans, requests of users, backfills and workflows. Only runs that are assigned to workers
+on submit enter the store elsewhere, in `runs/assign_on_submit.py`."""
 
 from __future__ import annotations
 

@@ -24,7 +24,8 @@ DROP_PIECES = query("drop_pieces")
 
 
 class _Changed(Exception):
-    """Raised when output has changed since it was read, so that it cannot be replaced by an object."""
+    """Raised when output cannot be replaced by an object: its attempt is running, one of the chunks does not exist any
+    more, or the object is too old to be referred to."""
 
 
 class LargeValues(StorePart):

@@ -24,7 +24,8 @@ TAGS = query("tags_to_archive")
 LOGS = query("logs_to_archive")
 
 MAX_AT_ONCE: Final = 8 * 1024 * 1024
-"""Maximum number of characters of results in one piece."""
+"""Maximum number of characters of results in one piece. A piece has at least one run, whatever the size of its
+result."""
 
 
 class Archiving(StorePart):

@@ -51,9 +51,8 @@ LEDGER_SUMS_OF_LIFE = query(
     long="false",
     departing=f"{_OF_LEDGER} AND r.fire_until >= :since",
 )
-"""The statement for a range that begins before the job was created. No ledger row can begin before such a range, so the
-statement is three times shorter, and the database plans it faster.
-"""
+"""The statement for a range that begins at or before the creation of the job. No ledger row can begin before such a
+range, so the statement is three times shorter, and the database plans it faster."""
 
 
 class LedgerReads(StorePart):

@@ -72,7 +72,8 @@ class Keys(StorePart):
 
 
 async def _end_sessions(tx: Tx, key_id: str) -> None:
-    """End the sessions of workers and browsers that a key opened, and its one-time links."""
+    """End the web sessions and the one-time links of a key. The sessions of its workers get no more runs, and end when
+    their leases run out."""
     await tx.execute(END_SESSIONS_OF_KEY, id=key_id)
     await tx.execute(REVOKE_SESSIONS_OF_KEY, id=key_id)
     await tx.execute(DROP_TOKENS_OF_KEY, id=key_id)

@@ -83,8 +83,9 @@ class Calendars(StorePart):
 
 
 async def _plan_anew(tx: Tx, key: dict[str, str]) -> None:
-    """Delete the runs that were planned with the old calendar and have not begun, and plan their jobs again. The
-    calendar is locked, so no server plans with it at the same time."""
+    """Delete the runs that were planned with the old calendar and have not begun, and plan their jobs again. Jobs with
+    a deferred fire, and jobs whose planning failed, are planned again, too. The calendar is locked, so no server plans
+    with it at the same time."""
     planned = [job_id for (job_id,) in await tx.fetch(PLANNED_UNDER, **key)]
     sooner = {job_id for waiting in (DEFERRED_UNDER, PUT_OFF_UNDER) for (job_id,) in await tx.fetch(waiting, **key)}
     if concerned := sorted({*planned, *sooner}):

@@ -33,7 +33,7 @@ LIST_SESSIONS = query("list_sessions")
 REVOKE_SESSION = query("revoke_session")
 
 MAX_DROPPED_ROWS: Final = 100
-"""Maximum number of ended sessions or used tokens that the insert of a new row deletes."""
+"""Maximum number of unused sessions, or of expired tokens, that the insert of a new one deletes."""
 _AFTER_ALL: Final = "s_g"
 """Sorts after all ids of sessions, which continue with hexadecimal digits."""
 
@@ -57,7 +57,7 @@ class WebSessions(StorePart):
     async def exchange_token(self, new: NewSession, token: str) -> WebSession | None:
         async def work(tx: Tx) -> WebSession | None:
             key_id = scalar(await tx.fetch(TAKE_SIGN_IN_TOKEN, digest=token))
-            if key_id is None:  # or this is the second try of a transaction whose answer was lost
+            if key_id is None:  # the token is not valid, or an earlier try of this call has used it
                 return _session(await _find(tx, new.digest))
             return await _open(tx, new, key_id)
 

@@ -33,8 +33,8 @@ _RUN_ID = attrgetter("run_id")
 
 
 class NotPlain(Exception):
-    """Raised when an attempt is not held by its session any more, is to be cancelled, or has another run waiting for
-    its end."""
+    """Raised when an attempt is reported twice, is not held by its session any more, or is to be cancelled, or when its
+    end affects another run."""
 
 
 class CalledFailingHosts(Exception):

@@ -144,8 +144,8 @@ async def settle(tx: Tx, settlements: Sequence[Settlement]) -> list[Settled | No
 
 
 async def _find_fingerprints(tx: Tx, settlements: Sequence[Settlement], rules: dict[str, _Rules]) -> None:
-    """Compute and cache the fingerprints of failures that end their runs. One takes up to 0.5 ms, so many of them are
-    computed in another thread before the settlements are decided."""
+    """Compute the fingerprints of failures that end their runs in another thread, and cache them, if there are more
+    than `MAX_FINGERPRINTS_INLINE`: one takes up to 0.5 ms."""
     messages = {
         each.outcome.failure.message
         for each in settlements

@@ -43,7 +43,7 @@ SHARES_USED = query("shares_used")
 
 DEDICATED = 1
 RESTRICTED = 2
-"""Value of the column `dedicated`: the worker accepts only some task kinds, which are stored among its labels. An older
+"""Bit of the column `dedicated`: the worker accepts only some task kinds, which are stored among its labels. An older
 server treats such a worker as a dedicated one, and assigns it no run without a label."""
 UNLIMITED = -1
 """CPU or memory of a worker that declares no limit."""

@@ -2,7 +2,8 @@
 -- made under the lock on the job.
 
 -- name: backfills_to_advance
--- Backfills that may have another live run, or whose last run ended.
+-- Active backfills that may get another run (their job is active, and they have fewer live runs than their
+-- parallelism), or that have no fire left and no live run.
 SELECT b.id FROM backfills b JOIN jobs j ON j.id = b.job_id
 WHERE b.state = {backfill.active} AND b.id > :after AND CASE WHEN b.cursor_at IS NULL
   THEN NOT EXISTS (SELECT 1 FROM runs r WHERE r.retry_of = b.id AND r.origin = {origin.backfill})

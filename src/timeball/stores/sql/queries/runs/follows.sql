@@ -86,7 +86,7 @@ SET job_id = excluded.job_id, on_success = excluded.on_success, on_failure = exc
 INSERT INTO meta (name, value) VALUES ('follows', 1) ON CONFLICT (name) DO UPDATE SET value = meta.value + 1;
 
 -- name: chain
--- A job, the job it follows, the job that one follows, and so on, with their names.
+-- A job, the job that it follows, the job that this one follows, and so on, with their names.
 WITH RECURSIVE up (id, place) AS (
   SELECT j.id, 0 FROM jobs j WHERE j.id = :job_id
   UNION ALL SELECT f.job_id, up.place + 1 FROM up JOIN follows f ON f.follower = up.id WHERE up.place < :limit

@@ -1,7 +1,8 @@
 -- Workers: sessions and their leases.
 
 -- name: register
--- Insert a session with a lease that starts now. It is draining if the session that it replaces was.
+-- Insert a session with a lease that starts now. It is draining if the session that it replaces is, and the same key
+-- opened both.
 INSERT INTO workers (
   session, name, slots, labels, tasks, version, started_at, seen_at, lease_until, cpu, memory, dedicated, key_id,
   draining_since

@@ -20,7 +20,7 @@ WHERE t.fresh = 1 AND t.flow_id > :after AND w.state <> {flow.ended}
 ORDER BY t.flow_id, t.place, t.idx LIMIT :limit;
 
 -- name: next_flow_at
--- When the next workflow run begins.
+-- The earliest instant at which a workflow run may begin.
 SELECT r.eligible_at FROM runs r WHERE r.state = {state.ready} AND r.profile = {profile.workflow}
 ORDER BY r.eligible_at LIMIT 1;
 
@@ -97,7 +97,7 @@ FROM {batch b: run_id text, state text, reason text}
 WHERE workflow_tasks.run_id = b.run_id AND workflow_tasks.state = {task.running};
 
 -- name: drop_waiting_tasks
--- Cancel the tasks of workflow runs that have no run yet.
+-- Cancel all tasks and instances without a run, in given workflow runs.
 UPDATE workflow_tasks SET state = {task.cancelled}, reason = :reason
 WHERE (state = {task.waiting} OR (state = {task.running} AND run_id IS NULL)) AND flow_id {in b: text};
 
@@ -129,12 +129,12 @@ SELECT {columns workflow_tasks t} FROM workflow_tasks t
 WHERE t.flow_id = :id AND t.idx >= 0 ORDER BY t.place, t.idx LIMIT :limit;
 
 -- name: running_tasks
--- Some tasks of a workflow run that have not ended.
+-- The first :limit running tasks of a workflow run.
 SELECT t.name, t.run_id FROM workflow_tasks t WHERE t.flow_id = :id AND t.state = {task.running} AND t.idx < 0
 ORDER BY t.place LIMIT :limit;
 
 -- name: flows_of_tasks
--- The workflow runs to which runs of tasks belong.
+-- The workflow runs that given runs are tasks of.
 SELECT t.run_id, t.flow_id FROM {batch b: id text} JOIN workflow_tasks t ON t.run_id = b.id;
 
 -- name: drop_tasks_of_flows
