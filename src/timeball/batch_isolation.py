@@ -1,4 +1,4 @@
-"""Processes a batch so that one bad item does not fail the others."""
+"""Processes a batch so that one bad item does not make the other items fail."""
 
 from __future__ import annotations
 

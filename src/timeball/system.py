@@ -42,9 +42,9 @@ class SystemClock:
 
 
 class _SystemRng(random.SystemRandom):
-    """The random numbers of the operating system. The state of Python's own generator can be computed from 624 outputs,
-    and with it every later id. The 64 bits of an id come from a reserve, because a system call for each id would take
-    longer than the rest of making it.
+    """The random numbers of the operating system. Ids do not come from Python's own generator, because an observer of
+    624 of its numbers can compute all later ones. The 64 bits of an id come from a reserve, because a system call for
+    each id would take longer than the other steps of generating it.
     """
 
     def __init__(self) -> None:

@@ -1,5 +1,5 @@
-"""Retention of finished runs. History is created and deleted by whole days in UTC; a run belongs to the day on which it
-was created."""
+"""Retention of finished runs. The history is divided into days in UTC, which are created and deleted as a whole. A run
+belongs to the day on which it was created."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Code(StrEnum):
     RESERVED = "reserved"
     """A worker is reserved for the placement profile of the run."""
     AHEAD = "ahead"
-    """Other runs have a better rank."""
+    """Other claimable runs have a better rank, so they are claimed first."""
     BUSY = "busy"
     CLAIMABLE = "claimable"
     """A worker has room for the run."""

@@ -32,7 +32,8 @@ class Admission(StrEnum):
     WAIT = "wait"
     SKIP = "skip"
     REPLACE = "replace"
-    """The new run waits, and every earlier run ends: waiting runs are skipped, all others are cancelled."""
+    """The new run waits, and every earlier run ends: runs that wait because of overlap are skipped, and all other live
+    runs of the job are cancelled."""
 
 
 QUEUE_DEPTH: Final = 1_000

@@ -306,8 +306,8 @@ def set_back(job: Job, now: Micros, back: Micros, given_back: int, taken: frozen
 
 
 def may_have_restarted(job: Job) -> bool:
-    """True if an edit may have restarted the schedule before fires that were planned as runs already, up to the horizon
-    of planning. A user may have cancelled such a run, and then its fire must not be planned again."""
+    """True if an edit may have set `next_fire_at` back before fires that already became runs, which fires do up to
+    `HORIZON` ahead. A user may have cancelled such a run, and then its fire must not be planned again."""
     return job.version > 1 and job.next_fire_at is not None and job.next_fire_at <= job.updated_at + HORIZON
 
 

@@ -25,8 +25,8 @@ class Status(StrEnum):
     """A worker executes the run. The report of the worker ends this status; without a report, a loop of the servers
     does (`lease_rescuer`)."""
     RETRYING = "retrying"
-    """An attempt failed, and the run waits for the next one. It leaves this status when the dispatcher claims it after
-    the backoff, or when a user retries it."""
+    """An attempt failed, and the run waits for the next one. It leaves this status when the dispatcher claims it: after
+    the backoff, or earlier if a user retries it."""
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     """The run failed, and its retry policy excludes a retry of this failure."""

@@ -6,6 +6,7 @@ A calendar has a time zone and entries. An entry has one of three forms:
     {"from": "2026-12-20T00:00", "to": "2027-01-03T00:00"}      closed from `from` (inclusive) to `to` (exclusive)
     {"cron": "0 22 * * FRI", "for": "58h"}                      closed for this duration after each fire of the cron
 
+The closed time after one fire of a cron is a *window* of the entry; schedules of the type `window` are something else.
 Times without an offset are wall-clock times of the calendar's zone. A time that a clock change skips means the first
 instant after the gap. A time that the clocks show twice means the first occurrence in `from` and the second one in
 `to`, so that the entry closes both. `for` is elapsed time.

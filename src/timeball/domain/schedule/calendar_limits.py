@@ -1,4 +1,5 @@
-"""Limits on the cost of evaluating a calendar: a budget of windows that is checked before a calendar is accepted.
+"""Limits on the cost of evaluating a calendar: the number of its entries with a cron expression, and of their windows
+(the closed times after the fires of the cron expression). They are checked before a calendar is accepted.
 
 The check runs in steps, one for each entry, so that the event loop can do other work between them. A stored calendar
 that exceeds a limit, because it was accepted before the limit existed, is still decoded and planned: its pages

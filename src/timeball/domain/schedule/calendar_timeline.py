@@ -3,8 +3,9 @@
 A page is a range of time. It lists the closed time in that range as pieces that do not overlap; a piece belongs to the
 first entry that covers it. Entries with dates or `from` and `to` come before entries with a cron expression. Computing
 a page costs a fixed amount for each entry and for each closed stretch in it. Pages of a calendar with many windows
-therefore cover less time, so that every page costs about a millisecond, wherever it lies. Recently used pages are
-cached; a lookup of an instant in a cached page is a binary search.
+(closed times after the fires of a cron expression) therefore cover less time, so that every page costs about a
+millisecond, wherever it lies. Recently used pages are cached; a lookup of an instant in a cached page is a binary
+search.
 """
 
 from __future__ import annotations

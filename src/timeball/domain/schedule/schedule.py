@@ -176,7 +176,8 @@ def is_one_shot(schedule: Schedule) -> bool:
 
 
 def same_instants(one: Schedule, other: Schedule, one_spread: str, other_spread: str) -> bool:
-    """True if both schedules have the same fires, even if they are written differently."""
+    """True if both schedules have the same type and, with the same anchor, the same fires, even if they are written
+    differently."""
     match one, other:
         case Immediate(), Immediate():
             return True

@@ -32,8 +32,8 @@ def minutes_of(window: Window) -> list[int]:
 
 
 def clock_shift(window: Window, at: Micros) -> int:
-    """Return the number of minutes to add to a UTC minute of the day at the instant `at` to get the minute whose load
-    it belongs to. The offset of the zone at `at` may differ from its offset at `REFERENCE`."""
+    """Return the number of minutes to add to the minute of the day of the instant `at`, in UTC, to get the minute in
+    which `Board` counts it. They differ if the zone has another offset at `at` than at `REFERENCE`."""
     return (zone.get(window.timezone).offset_at(at) - _offset(window)) // 60
 
 

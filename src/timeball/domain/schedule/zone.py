@@ -1,9 +1,9 @@
-"""Time zones for cron: stretches of time during which wall clocks have one offset from UTC.
+"""Time zones for cron. A zone is a list of stretches of time during which wall clocks have one offset from UTC.
 
 The data comes from the pinned `tzdata` package, never from the database of the machine: all servers of a fleet must
 agree on every fire. The module reads the files itself instead of using `zoneinfo`, because `zoneinfo` returns the
 offset at an instant but not the next change of the offset, and a cron engine needs the changes. (The tests compare the
-offsets of both, over all zones.)
+offsets of this module with those of `zoneinfo`, over all zones.)
 
 Only the total offset matters. The wall clock does not show whether a change is daylight saving time, standard time or a
 move across the date line. Dublin's negative daylight saving time, Troll's two hours and Apia's lost day therefore need

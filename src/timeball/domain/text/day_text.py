@@ -1,4 +1,5 @@
-"""The part of the sentence about a schedule that names the days. It follows the time of day."""
+"""Writes the part of the sentence about a schedule that names the days, such as "every Monday". It follows the time of
+day."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Describes a schedule in a sentence: `0 9 * * MON-FRI` is "At 09:00, Monday to Friday".
 
 The sentence is derived from the parsed expression that the engine uses, not from its text. Therefore `*/5` and
-`0,5,10,…,55` have the same sentence, `H` is shown as its computed slot, and a day that does not exist (31 April) is
+`0,5,10,…,55` have the same sentence, `H` is shown as its computed value, and a day that does not exist (31 April) is
 omitted. The sentence names wall-clock times, as cron does; the effect of a clock change is shown with each fire
 (`preview.py`). There is one exception: "Every 5 minutes" without a range means elapsed time, and is used only if it is
 true across every clock change of the zone.
@@ -47,8 +47,8 @@ _YEAR: Final = 366 * DAY // SECOND
 
 
 def describe(schedule: Schedule, spread: str = "") -> str:
-    """Return a sentence for people. `spread` is the text that `H` hashes; without it, the slot of `H` is shown as an
-    example."""
+    """Return a sentence for people. `spread` is the text that `H` hashes; without it, the value of `H` in the sentence
+    is only an example."""
     match schedule:
         case Immediate():
             return "Once, as soon as the job is accepted"

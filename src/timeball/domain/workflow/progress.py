@@ -1,6 +1,6 @@
 """The progress of a workflow run: the state of each task, and the effect of its end on the tasks that need it.
 
-No function reads the whole graph while the workflow runs: each task counts the tasks that it still waits for.
+The end of a task changes only the tasks that need it: each task counts the tasks that it still waits for.
 """
 
 from __future__ import annotations
