@@ -1,7 +1,7 @@
 """The base class of the background loops of a server: it defines how a loop starts, stops and repeats its turns.
 
 `start` and `stop` may be called in any order, any number of times. After `stop` has returned, nothing of the loop runs.
-A turn that fails is logged and repeated, so a loop never dies silently.
+A turn is one call of `Loop.turn`. A turn that fails is logged and repeated, so a loop never dies silently.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from timeball.ports.wakeups import Topic
 from timeball.server.wakeups import LocalWakeups, Subscription
 
 TICK: Final = SECOND
-"""Maximum number of microseconds that a loop sleeps between two turns. It matters only if a wakeup was lost."""
+"""Maximum number of microseconds that a loop sleeps between two turns, also if a wakeup was lost."""
 MAX_TIME_WITHOUT_SUCCESS: Final = 10 * SECOND
 """Microseconds without a successful turn after which a loop counts as failed. A loop may define another value."""
 FAILURES_PER_REPORT: Final = 60

@@ -29,7 +29,7 @@ KEPT: Final = 64
 
 
 class Runner:
-    """Executes attempts in the order in which they are put. Any number of attempts execute at the same time."""
+    """Starts attempts in the order of the calls of `put`. Any number of attempts execute at the same time."""
 
     def __init__(
         self,

@@ -115,7 +115,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._feed()
 
     def on_response_complete(self) -> None:
-        """Like uvicorn's method, but without a timer for each request: `Connections` closes idle connections."""
+        """Like uvicorn's method, but without a timer for each request: `overdue` closes idle connections."""
         self._idle_since = now = self.loop.time()
         if self._body_since is not None:
             self._body_since = now

@@ -65,8 +65,8 @@ class Child:
         self.seen = 0.0
         """When the worker received the process id, in seconds since the machine was started."""
         self.ran_out_of_memory = False
-        """True if the kernel killed processes of it because they used more memory than allowed. Set when the process
-        has ended.
+        """True if the kernel killed this process or its descendants because they used more memory than allowed. Set
+        when the process has ended.
         """
         loop = asyncio.get_running_loop()
         self.exited: asyncio.Future[int] = loop.create_future()

@@ -1,8 +1,8 @@
 """The guard: a small process between a worker and its job processes.
 
 It starts the job processes, reports their ends to the worker, and kills all of them when the worker is gone (its socket
-closes) or when the worker's lease lapses. It is started as a plain file with an isolated interpreter and imports few
-modules, so that a fork is cheap.
+closes) or shortly before the worker's lease lapses. It is started as a plain file with an isolated interpreter and
+imports few modules, so that a fork is cheap.
 
     worker → guard   confine, group, spawn (with descriptors), signal, kill, kill_all, deadline, forget
     guard → worker   ready, grouped, started, refused, exited
@@ -91,8 +91,8 @@ class GuardProgram:
         self.folders: set[str] = set()
         """Folders that the guard removes when it exits, unless the worker did so before."""
         self.deadline: int | None = None
-        """When the worker's lease ends, in microseconds of the monotonic clock, which all processes of a
-        machine share.
+        """When all job processes have to be gone, shortly before the worker's lease lapses, in microseconds of the
+        monotonic clock, which all processes of a machine share.
         """
         self.pid = os.getpid()
         self.wake, wake_w = os.pipe()

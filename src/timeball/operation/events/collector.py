@@ -1,4 +1,6 @@
-"""Collects the changes of commits in windows of time, and finds out which jobs and tenants they belong to."""
+"""Collects the changes of commits in windows, and finds out which jobs and tenants they belong to. A window is the time
+between two publications of events.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Messages between the servers of one store: which tenants have listeners, and what changed for these tenants.
 
 A message has at most `MAX_MESSAGE_BYTES`. A few changes are sent one by one, many as a summary; changes that do not fit
-are added to the next message. A server sends at most one message per window, and sends changes only while another
-server has listeners.
+are added to the next message. Of the changes of workers, those over `MAX_SENT_WORKERS` are dropped. A server sends at
+most one message per window, and sends changes only while another server has listeners.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MAX_NAMED_TENANTS: Final = 20
 changes of all tenants."""
 ALL_TENANTS: Final = "*"
 SUMMARY_SIZES: Final = (20, 5, 0)
-"""Maximum numbers of jobs, of runs and of tags in a summary, tried in this order until the summary fits."""
+"""Limits of a summary, tried in this order until it fits: at most this many jobs, as many runs and as many tags."""
 
 
 class SentChange(Struct, frozen=True, array_like=True, gc=False):

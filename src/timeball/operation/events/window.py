@@ -1,4 +1,4 @@
-"""The changes of one tenant in one window."""
+"""The changes of one tenant in one window, which is the time between two publications of events."""
 
 from __future__ import annotations
 

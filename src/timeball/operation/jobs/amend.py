@@ -33,7 +33,8 @@ refuse the request."""
 
 
 async def amend(context: OperationContext, tenant: str, job_id: str, decide: Decide) -> None:
-    """Read the job, decide, and write the change if the job is unchanged. Otherwise start again, up to 100 times."""
+    """Read the job, decide, and write the change unless another request has changed the job since. In that case start
+    again, up to 100 times."""
     tries = 0
     while tries < TRIES:
         job = (await find_job(context, tenant, job_id)).job
@@ -133,8 +134,8 @@ async def _forgone(
 
 
 async def _counted(context: OperationContext, job: Job, reason: str) -> tuple[tuple[Span, ...], Micros | None]:
-    """Return the due fires as one span, and the next fire. There may be millions of them. They are counted without
-    blocking the event loop."""
+    """Return the due fires as one span, and the next fire. There may be millions of due fires, so they are counted
+    without blocking the event loop."""
     taken = (await cancelled_fires(context, [job])).get(job.id, frozenset())
     first = last = coming = None
     count = 0

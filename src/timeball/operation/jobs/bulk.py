@@ -1,8 +1,9 @@
 """Pause, resume, run or cancel every job that a filter selects, in bounded steps, newest first.
 
-The rules are those of the operations on one job. The jobs of a step are changed in one transaction, except jobs with a
-due fire or many live runs and jobs that another request changed at the same time: each of these is changed by the
-operation on one job. A job that refuses the change does not stop the others. An interrupted call may be repeated.
+The rules are those of the operations on one job. The jobs of a step are changed in one transaction, except those that
+need more work, such as jobs with many live runs, and those that another request changed at the same time: each of these
+is changed by the operation on one job. A job that refuses the change does not stop the others. A call that was
+interrupted may be repeated.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Cancel jobs and runs. After the acknowledgement no attempt starts, and the run can only end as `cancelled`."""
+"""Cancel jobs and runs. After the acknowledgement the run can only end as `cancelled`, and no attempt starts, unless an
+unreachable worker had already received one.
+"""
 
 from __future__ import annotations
 

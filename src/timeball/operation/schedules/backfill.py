@@ -104,7 +104,8 @@ async def begin(context: OperationContext, new: NewBackfill, render: Callable[[B
 
 
 async def advance(context: OperationContext, backfill_ids: Sequence[str]) -> int:
-    """Create the next runs of backfills. Fires that calendars exclude are found before the transaction."""
+    """Create the next runs of backfills. For a backfill with calendars, the next fires that no calendar excludes are
+    found before the transaction."""
     asked = [each.backfill for each in (await context.store.backfills(backfill_ids)).values()]
     bound = [each for each in asked if each.calendars and each.cursor is not None]
     ahead: dict[str, BackfillFires] = {}

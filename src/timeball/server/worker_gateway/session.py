@@ -275,7 +275,8 @@ class WorkerSession:
         return free > 0
 
     def printed(self, chunks: Iterable[LogChunk], stale: Container[int]) -> None:
-        """Add the size of the stored output of attempts to their counts, except for stale attempts."""
+        """Add the size of the stored output of attempts to their counts. `stale` has the tokens of attempts that the
+        session does not hold any more; their output was not stored."""
         for chunk in chunks:
             if chunk.token not in stale:
                 self._printed[chunk.token] = self._printed.get(chunk.token, 0) + len(chunk.text)
@@ -299,8 +300,8 @@ class WorkerSession:
     # --- orders ------------------------------------------------------------------------------------------------
 
     def order_cancel(self, token: int, at_once: bool) -> None:
-        """Send a cancel order with the next answer. Each order is sent once, and once more if a cancel
-        became a kill.
+        """Send a cancel order: now, if a poll is pending, otherwise with the next answer. Each order is sent once, and
+        once more if a cancel became a kill.
         """
         sent = self._cancelling.get(token)
         if sent is None or (at_once and not sent):
