@@ -32,6 +32,7 @@ class AttemptWithLocks(AttemptIdentity, frozen=True, kw_only=True, rename="camel
     outdated: the store decides by the row of the run."""
 
     serial: bool
-    """True if the runs of the job may not overlap: lock the job."""
+    """True if the run ends under the lock on its job, for example because runs of the job may not overlap: lock the
+    job."""
     turn: tuple[str, str] | None = None
     """Tenant and ordering key of the run: lock the key. None: the run has no ordering key."""

@@ -280,9 +280,9 @@ class WorkerProtocol(Protocol):
         ...
 
     async def poll(self, poll: Poll) -> PollResponse:
-        """Release the attempts that the worker does not hold, then wait for assignments and orders and return them. The
-        answer is empty if none came within the time of the poll, or if a newer poll replaced this one.
-        """
+        """Release the attempts of earlier polls that the worker does not hold, if an answer may have been lost. Then
+        wait for assignments and orders and return them. The answer is empty if none came within the time of the poll,
+        or if a newer poll replaced this one."""
         ...
 
     async def beat(self, beat: Beat) -> PollResponse:

@@ -60,9 +60,9 @@ class MaintenanceStore(Protocol):
         """Delete about `limit` rows of runs that ended before `before`, of a day that is over by then. Return True if
         more may be left; call again then.
 
-        The verdicts are added to the daily sums of their jobs in the same transaction. A one-shot job is deleted with
-        its last run. A run that gave up and still holds its ordering key stays, because a user has to retry or discard
-        it. A run of a task stays until its workflow run has ended. May raise `Occupied`.
+        The verdicts are added to the daily sums of their jobs in the same transaction. A one-shot job that no job
+        follows is deleted with its last run. A failed or dead run that still holds its ordering key stays, because a
+        user has to retry or discard it. A run of a task stays until its workflow run has ended. May raise `Occupied`.
         """
         ...
 

@@ -33,7 +33,7 @@ class RunFilter(Struct, frozen=True, kw_only=True):
     task_id: str | None = None
     origin: frozenset[Origin] = frozenset()
     fingerprint: str | None = None
-    """The fingerprint of the error that ended the run; `NO_FINGERPRINT`: only runs that gave up and have none."""
+    """The fingerprint of the error that ended the run; `NO_FINGERPRINT`: only failed and dead runs and have none."""
     session: str | None = None
     """Only runs that the worker of this session executes now."""
     made_before: str | None = None

@@ -2,11 +2,11 @@
 
 The time of the store follows the wall clock as long as that runs like the monotonic clock of the machine.
 
-- A step ahead is *absorbed*: one transaction moves every lease and timer by the step and writes the new mark; after its
-  commit the clock jumps. Until then the clock answers as if the step had not happened. A crash before the commit leaves
-  the old time with the old leases, a crash after it the new time with the new leases.
+- A step ahead is *absorbed*: one transaction moves every lease and timer by the step and writes the new time of the
+  store (the *mark*); after its commit the clock jumps. Until then the clock answers as if the step had not happened. A
+  crash before the commit leaves the old time with the old leases, a crash after it the new time with the new leases.
 - A step ahead of more than `STEP_TO_HOLD` is absorbed after the wall clock has agreed with the monotonic clock for
-  `AGREEMENT_TIME`, or when a user accepts it. Planning is held until then.
+  `AGREEMENT_TIME`, or when a user accepts it. Planning is *held* until then: no fires are planned.
 - While the wall clock is behind an earlier answer, time advances at half the rate of the monotonic clock until the wall
   clock has caught up. So no timestamp is earlier than one that was written before it.
 """

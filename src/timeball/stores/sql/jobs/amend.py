@@ -85,7 +85,7 @@ class Loaded(Struct, frozen=True):
     now: Micros
     jobs: dict[str, Job]
     live: dict[str, list[RunRow]]
-    """The live runs of each job."""
+    """The live runs of each job, with the limit of `MAX_LIVE`."""
     waiting: dict[str, WaitingEvents] = {}
     """Upstream events that are not planned yet, by the id of the following job."""
     closed: frozenset[tuple[str, Micros]] = frozenset()
@@ -102,7 +102,7 @@ class Decided(Struct, frozen=True):
 
     writes: Writes
     tails: dict[str, Tail]
-    """The newest ledger row of each job, with the fires that the amendments add to it."""
+    """The ledger rows that the amendments add, by job."""
     changes: list[tuple[Amendment, Job, Job]]
     """The amendments that take effect, each with the job before and after."""
     answers: list[Amended | Outdated | Fired]

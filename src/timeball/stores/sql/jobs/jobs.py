@@ -49,7 +49,8 @@ JOBS_BY_ID = query("jobs_by_id")
 LIVE_OF_JOBS = query("live_of_jobs")
 
 ROWS_TOGETHER = 8
-"""Number of jobs that are encoded before the event loop may get a turn."""
+"""Number of jobs of a large batch that are encoded in one go. After each such group the event loop may execute other
+tasks."""
 ROW_BYTES = 1_024
 """Cost of encoding one job beside its spec, expressed as bytes of spec."""
 

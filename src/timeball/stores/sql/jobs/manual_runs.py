@@ -1,4 +1,4 @@
-"""Runs that users request: triggers, retries and replays, and the discarding of dead letters.
+"""Runs that users request: triggers, retries and replays, and the discarding of failed and dead runs.
 
 These runs are inserted under the lock on the job. The overlap policy of the job decides whether they run, wait or are
 skipped.
@@ -208,8 +208,8 @@ def admit(
 
 
 async def _take_over(tx: Tx, taken: Sequence[LiveRuns]) -> dict[str, Status]:
-    """End all other runs of jobs in favour of their successors, and return the statuses of the successors: a successor
-    may be READY at once."""
+    """Cancel all active runs of jobs in favour of their successors, and return the statuses of the successors: a
+    successor may be READY at once."""
     for each in taken:
         await replace(tx, each)
     successors = [each.successor for each in taken if each.successor is not None]

@@ -1,7 +1,7 @@
 -- Statistics of the last day, and the fires of a tenant in the order of time.
 -- works with: 5
 
--- How runs of a tenant ended, in stretches of `width` microseconds. `tally` is JSON, to which servers add.
+-- How runs of a tenant ended, by intervals of `width` microseconds. `tally` is JSON, to which servers add.
 CREATE TABLE run_stats (
   tenant {id} NOT NULL,
   width BIGINT NOT NULL,

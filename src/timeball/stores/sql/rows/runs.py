@@ -30,7 +30,7 @@ from timeball.stores.sql.schema.table import as_tuple
 _decode_failure = msgspec.json.Decoder(Failure).decode
 _ORIGINS: Final = {origin.value: origin for origin in Origin}
 _NAMES: Final = {origin: name for name, origin in _ORIGINS.items()}
-"""`Enum.value` is written in Python and takes five times as long as this lookup."""
+"""The stored name of each origin. `Enum.value` is written in Python and takes five times as long as this lookup."""
 _READY: Final = State.READY.value
 _BLOCKED: Final = State.BLOCKED.value
 

@@ -1,7 +1,7 @@
 """The live runs of a job whose runs may not overlap, and the decision of the overlap policy about another run.
 
-The caller holds the lock on the row of the job. `Hold.OVERLAP` of a run changes only under that lock, and a serial run
-ends only under it. A claim of a READY run does not need the lock; the run stays live.
+The caller holds the lock on the row of the job. `Hold.OVERLAP` of a run changes only under that lock, and a run with
+`serial = 1` ends only under it. A claim of a READY run does not need the lock; the run stays live.
 """
 
 from __future__ import annotations

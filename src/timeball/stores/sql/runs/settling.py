@@ -1,9 +1,9 @@
 """Settlement of attempts: `lifecycle.settle` decides, this module persists, guarded by id, attempt, token, session and
 state.
 
-Locks are always taken in this order: jobs, ordering keys, runs, gates, each sorted by id, so that there are no
-deadlocks. The exception is a run that became exclusive after it was claimed: then the database ends the deadlock and
-the driver repeats the transaction.
+Locks are taken in this order: jobs, ordering keys, runs, gates, each sorted by id, so that there are no deadlocks. The
+exception is a run that was marked as serial after it was claimed: its job is locked after it. If that causes a deadlock,
+the database ends it and the driver repeats the transaction.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from timeball.stores.sql.schema.table import Table
 
 
 class NewJobRow(Struct, frozen=True):
-    """The row of a new job that fires once, immediately."""
+    """The row of a new job that fires once, immediately, and executes no registered task."""
 
     id: str
     tenant: str
@@ -57,10 +57,11 @@ class VersionRow(Struct, frozen=True):
     spec: str
     replaced_at: Micros
     since_version: int | None
-    """The first version with this spec."""
+    """The first version with this spec; None if an earlier version of Timeball wrote the row."""
     made_at: Micros | None
     made_by: str | None
-    """The name of the API key of the request that made this spec; None if the job was created with it."""
+    """The name of the API key of the request that made this spec; None if the job was created with it, or if an earlier
+    version of Timeball wrote the row."""
     replaced_by: str | None
 
 
@@ -83,7 +84,7 @@ class FollowRow(Struct, frozen=True):
     on_success: int
     on_failure: int
     last_at: Micros
-    """The latest fire of the following job."""
+    """The latest fire of the following job; until its first fire, the time at which the row was inserted."""
 
 
 class UpstreamEventRow(Struct, frozen=True):
@@ -113,7 +114,8 @@ class BackfillRow(Struct, frozen=True):
     tenant: str
     job_id: str
     spec: str
-    """JSON with the spec of the job and its calendars at the time of the request for the backfill."""
+    """The spec of the job at the time of the request for the backfill, as JSON. `calendars` and `slot` are of the same
+    time."""
     calendars: str
     slot: int | None
     anchor: Micros

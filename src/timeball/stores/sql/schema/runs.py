@@ -40,7 +40,8 @@ class NewRunRow(PlainRunRow, frozen=True):
 
 
 class RuledRunRow(NewRunRow, frozen=True):
-    """The row of a new run that other runs, a time or its placement constrain, or that retries another run."""
+    """The row of a new run that other runs, a limit, a time or its placement constrain, that may be preempted, or that
+    another run or a backfill caused."""
 
     retry_of: str | None
     due_at: Micros | None
@@ -66,9 +67,9 @@ class RunRow(RuledRunRow, frozen=True):
     progress_note: str
     failure: str | None
     spec: str | None
-    """The spec with which the run fell due, if the job was changed since; None if the run executes the current spec of
-    the job. `task_id` belongs to the same spec.
-    """
+    """The spec that only this run executes: one that a user edited, that of a workflow task, or the one with which the
+    run fell due if the job was changed since. None if the run executes the current spec of the job. `task_id` belongs
+    to the same spec."""
     task_id: str | None
     poll: int | None
     """The sequence number of the poll for which the run was claimed."""
@@ -82,7 +83,8 @@ class RunRow(RuledRunRow, frozen=True):
 
     @property
     def due(self) -> Micros:
-        """The instant at which the run is due: its fire time, and its jitter."""
+        """The instant at which the run is due: `due_at` if it is set, for example because of jitter; else the fire
+        time."""
         return self.fire_time if self.due_at is None else self.due_at
 
     @property

@@ -24,7 +24,7 @@ class WorkflowRunRow(Struct, frozen=True):
     failed: int
     skipped: int
     because: str
-    """The name of the first task that failed, and its error."""
+    """The name of the first task that failed or was cancelled, and why; empty if there is none."""
     spec: str
     """The spec that all tasks of the run share: the fields of the job's spec that hold for the run of every task."""
 

@@ -38,7 +38,7 @@ class Flow(Struct):
     kill: int = 0
 
     def count(self, step: WorkflowStep) -> None:
-        """Count a task that ended and whose dependents have been updated."""
+        """Count a task that ended. It is called once per task, when its dependents are updated."""
         self.open -= 1
         if step.state in (TaskState.FAILED, TaskState.CANCELLED):
             self.failed += 1

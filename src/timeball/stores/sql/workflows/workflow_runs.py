@@ -238,7 +238,7 @@ async def _stop(flows: Mapping[str, str], tx: Tx) -> AdvanceResult:
     return await _end(tx, [flow for flow in stopping if flow.open == 0], AdvanceResult(stopped=len(stopping)))
 
 
-# --- going on -----------------------------------------------------------------------------------------------------
+# --- advancing ----------------------------------------------------------------------------------------------------
 
 
 async def _advance(flows: Mapping[str, str], limit: int, large: Mapping[str, bytes | None], tx: Tx) -> AdvanceResult:

@@ -21,7 +21,7 @@ WHERE history.id = b.id AND {within history.id: b};
 SELECT DISTINCT h.job_id FROM {batch b: id text} {each_within history h: b.id};
 
 -- name: discard
--- Discard dead letters that were not retried or discarded. The jobs are locked.
+-- Discard failed and dead runs that were neither retried nor discarded. The jobs are locked.
 UPDATE history SET discarded_at = {now}
 WHERE status IN ({gave_up}) AND retried_as IS NULL AND discarded_at IS NULL
   AND {within id: b} AND id IN (SELECT id FROM {batch b: id text})

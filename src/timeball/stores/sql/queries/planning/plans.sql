@@ -75,7 +75,7 @@ DELETE FROM planning_failures WHERE job_id IN (
 );
 
 -- name: make_serial
--- Mark the live runs of jobs as exclusive: the overlap rule applies to them when they end.
+-- Mark the live runs of jobs as serial: each ends under the lock on its job, because its end may unblock the next run.
 UPDATE runs SET serial = 1 FROM {batch b: id text} WHERE runs.job_id = b.id AND runs.serial = 0;
 
 -- name: block_future

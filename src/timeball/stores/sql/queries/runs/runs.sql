@@ -193,7 +193,7 @@ SELECT j.id, j.spec FROM {batch b: id text} JOIN jobs j ON j.id = b.id;
 
 -- name: record_successes
 -- Insert the history rows of attempts that succeeded, and lock their runs. Only for runs whose end affects no other
--- run: not exclusive, no ordering key, no permit, no follower. The verdict is the rule of `rows.ended` and
+-- run: not serial, no ordering key, no permit, no follower. The verdict is the rule of `rows.ended` and
 -- `ledger.verdict`, written in SQL.
 INSERT INTO history (
   id, job_id, tenant, version, fire_time, fire_until, fires, origin, status,
