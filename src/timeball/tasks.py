@@ -37,7 +37,8 @@ class Context:
     attempt: int
     """The number of the attempt; 1 for the first."""
     fencing_token: int
-    """A number that grows with every attempt of a store. Pass it to systems that can refuse older ones."""
+    """A number that grows with every attempt of a store. Pass it to systems that can refuse a request with an older
+    token."""
     fire_time: datetime
     """The fire that this run is for, in UTC."""
     parameters: dict[str, Any]
@@ -75,8 +76,7 @@ NOOP: Final = "timeball.noop"
 
 
 async def noop() -> None:
-    """Do nothing. Every worker has this function, so that `timeball bench` measures the cost of a run without work of
-    its own."""
+    """Do nothing. Every worker has this function, so that `timeball bench` can measure runs that do no work."""
 
 
 class Registry:

@@ -1,4 +1,5 @@
-"""Which servers a client calls, and which key it may send to all of them. The rules are in `timeball.config.trust`."""
+"""Decides which servers a client calls, and which key it may send to all of them. The rules are in
+`timeball.config.trust`."""
 
 from __future__ import annotations
 

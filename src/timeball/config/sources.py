@@ -27,7 +27,8 @@ class FoundValue(NamedTuple):
 
 
 class SettingSource(NamedTuple):
-    """One source of a setting: a flag, a variable or a file, with its value or with the file that has the value."""
+    """One source of a setting: a flag, an environment variable or `timeball.toml`. It has the value, or the path of a
+    file with the value, or neither."""
 
     value: Any
     file: Any

@@ -32,7 +32,8 @@ from timeball.domain.instant import Micros
 BootstrapSource = Literal["configured", "generated"]
 ADMIN_ROLE = "admin"
 ADMIN_NAME = "admin"
-"""The name of bootstrap keys. Earlier versions did not mark bootstrap keys; this name identifies their keys."""
+"""The name of bootstrap keys. Earlier versions did not store the source of bootstrap keys; this name identifies the
+keys that they stored."""
 
 
 class KnownKey(Struct, frozen=True, kw_only=True):

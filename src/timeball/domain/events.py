@@ -26,7 +26,8 @@ class EventType(StrEnum):
     """An attempt failed, and another one follows."""
     RUN_SUCCEEDED = "timeball.run.succeeded"
     RUN_FAILED = "timeball.run.failed"
-    """The run failed, and its retry policy excludes another attempt."""
+    """The run failed for good without becoming a dead letter: it must not be retried, or it is a workflow or a task of
+    one."""
     RUN_DEAD = "timeball.run.dead"
     """The run failed, and has used up its retries."""
     RUN_CANCELLED = "timeball.run.cancelled"

@@ -1,5 +1,5 @@
-"""Types of the documents that describe a job or a change of a job. Requests are decoded with them, and the OpenAPI
-document shows them.
+"""Types of the documents that describe a job or a change of a job, for the OpenAPI document. Only `CanonicalJob` also
+decodes requests; `shapes` converts the other shapes of a job.
 """
 
 from __future__ import annotations

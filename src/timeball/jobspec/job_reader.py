@@ -86,7 +86,7 @@ def has_keys(raw: bytes) -> bool:
 
 
 def with_key(job: CanonicalJob) -> JobBody:
-    """Separate the idempotency key from the job, which does not contain it."""
+    """Split a job document into the spec and the idempotency key, which is not part of the spec."""
     key = job.idempotency_key
     spec = msgspec.convert(job, JobSpec, from_attributes=True)  # takes 3 µs; field by field it would take 14 µs
     return JobBody(spec, None if key is None else check_key(key, "/idempotencyKey"))

@@ -22,7 +22,7 @@ class Code(StrEnum):
     """The job fired `maxRuns` times."""
     COMPLETED = "completed"
     EXCLUDED = "excluded"
-    """A calendar is closed at the next fire of the job."""
+    """A calendar excludes the last or the next fire of the job."""
     FOLLOWS = "follows"
     """The job fires after runs of another job. For a run: the end of another job's run caused it."""
     PLANNING = "planning"

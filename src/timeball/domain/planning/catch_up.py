@@ -17,7 +17,7 @@ MAX_SCANNED: Final = 500
 MAX_SEARCH_WORK: Final = 4_000
 """Units of work on calendars (about 3 microseconds each) after which the search for the newest late fire pauses."""
 NEVER: Final = 0
-"""An instant before every fire: nothing is late or expired."""
+"""An instant before every fire. As a limit, it means that no fire is late or expired."""
 
 
 class SearchPaused(Exception):

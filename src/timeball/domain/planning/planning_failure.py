@@ -1,5 +1,5 @@
-"""Jobs that cannot be planned now. The planner postpones each of them separately, for longer after every failure, so
-that they never delay other jobs, however many they are."""
+"""Rules for jobs that cannot be planned now. The planner postpones each of them separately, for longer after every
+failure, so that they never delay other jobs, however many they are."""
 
 from __future__ import annotations
 

@@ -173,7 +173,7 @@ class Run(Struct, frozen=True, kw_only=True):
 
     @property
     def cause(self) -> str | None:
-        """The id of the run of another job whose end caused this run; None if the job does not follow another job."""
+        """The id of the run of another job whose end caused this run; None if no such end caused it."""
         return self.retry_of if self.origin in DUE and self.fires == 1 else None
 
     @property

@@ -29,7 +29,8 @@ class Status(StrEnum):
     the backoff, or earlier if a user retries it."""
     SUCCEEDED = "succeeded"
     FAILED = "failed"
-    """The run failed, and its retry policy excludes a retry of this failure."""
+    """The run failed for good without becoming a dead letter: its retry policy or its delivery (at most once) excludes
+    a retry of this failure, or it is a workflow or a task of one."""
     DEAD = "dead"
     """The run has exhausted its retries. It is a dead letter and waits for a person."""
     CANCELLED = "cancelled"
@@ -39,7 +40,8 @@ class Status(StrEnum):
 
 
 class End(Enum):
-    """The kind of end of a terminal status. The ledger, the dead letters and the jobs that follow depend on it."""
+    """The kind of end of a terminal status. The ledger, the dead letters and the schedules of jobs that follow another
+    job depend on it."""
 
     SUCCESS = "success"
     FAILURE = "failure"

@@ -32,7 +32,7 @@ class ClosedSpan(Struct, frozen=True):
 
 class ClosedSpans(Struct, frozen=True):
     spans: list[ClosedSpan]
-    """In the order of time. They do not overlap, and they do not reach beyond the range."""
+    """The closed times, in order. They do not overlap, and they do not reach beyond the range."""
     until: Micros
     """The end of the list. It is before the end of the range if the list reached a limit."""
 

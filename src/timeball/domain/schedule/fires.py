@@ -33,8 +33,8 @@ from typing import Literal
 from timeball.domain.schedule.zone import CYCLE, DAY, Zone
 
 SECOND = 1_000_000
-"""Microseconds in a second. The parameters and results of this module are microseconds since the epoch; it computes in
-whole seconds."""
+"""Microseconds in a second. `fires` and `next_fire` take and return microseconds since the epoch; inside, the module
+computes in whole seconds."""
 
 _EPOCH = date(1970, 1, 1).toordinal()
 # The first and the last second that are searched: two days inside the range of `datetime`, so that every fire can be
