@@ -2,8 +2,8 @@
 state.
 
 Locks are taken in this order: jobs, ordering keys, runs, gates, each sorted by id, so that there are no deadlocks. The
-exception is a run that was marked as serial after it was claimed: its job is locked after it. If that causes a deadlock,
-the database ends it and the driver repeats the transaction.
+exception is a run that was marked as serial after it was claimed: its job is locked after it. If that causes a
+deadlock, the database ends it and the driver repeats the transaction.
 """
 
 from __future__ import annotations

@@ -9,7 +9,8 @@ INSERT INTO meta (name, value) VALUES ('objects', :number) ON CONFLICT (name) DO
 SELECT value FROM meta WHERE name = 'objects';
 
 -- name: payloads_referred_to
--- Those of these objects that a spec refers to: a current or former spec of the job, or the spec of a live run.
+-- Those of these objects that a spec refers to: a current or former spec of the job, the spec of a live run, or a spec
+-- that a user edited for a run.
 SELECT b.key FROM {batch b: owner text, key text}
 WHERE EXISTS (SELECT 1 FROM jobs j WHERE j.id = b.owner AND j.spec LIKE '%' || b.key || '%')
   OR EXISTS (SELECT 1 FROM job_versions v WHERE v.job_id = b.owner AND v.spec LIKE '%' || b.key || '%')

@@ -53,7 +53,7 @@ UPDATE workers SET lease_until = {now} + :longest WHERE lease_until > {now} + :l
 SELECT {columns runs r} FROM runs r WHERE r.fire_time > {now} AND r.origin IN ({origin.schedule}, {origin.catch_up});
 
 -- name: set_back_runs
--- Move the future times of live runs back. The fire time of a scheduled run does not move.
+-- Move the future times of live runs back. The fire time of a scheduled run, or of a run of a backfill, does not move.
 UPDATE runs SET
   due_at = CASE WHEN COALESCE(due_at, fire_time) > {now} THEN COALESCE(due_at, fire_time) - :back ELSE due_at END,
   fire_time = CASE WHEN fire_time > {now} AND origin NOT IN ({origin.schedule}, {origin.catch_up}, {origin.backfill})
@@ -142,10 +142,10 @@ UPDATE profiles SET used_at = {now} WHERE used_at > {now};
 UPDATE calendars SET updated_at = {now} WHERE updated_at > {now};
 
 -- name: note_verdicts_ahead
--- Record the latest future fire that may have a verdict already.
+-- Record the instant up to which future fires may have a verdict already.
 INSERT INTO meta (name, value) VALUES ('verdicts_until', :mark)
 ON CONFLICT (name) DO UPDATE SET value = {greatest}(meta.value, excluded.value);
 
 -- name: verdicts_until
--- The latest future fire that may have a verdict already.
+-- The instant up to which future fires may have a verdict already.
 SELECT value FROM meta WHERE name = 'verdicts_until';

@@ -79,20 +79,21 @@ DELETE FROM planning_failures WHERE job_id IN (
 UPDATE runs SET serial = 1 FROM {batch b: id text} WHERE runs.job_id = b.id AND runs.serial = 0;
 
 -- name: block_future
--- Block future runs that are not claimed. The overlap rule decides about them when they are due.
+-- Block runs with future fires that no worker holds and that have had no attempt. The overlap rule decides about them
+-- when they are due.
 UPDATE runs SET state = {state.blocked}, holds = runs.holds + {hold.overlap} FROM {batch b: id text}
 WHERE runs.job_id = b.id AND runs.state <> {state.running} AND (runs.holds & {hold.overlap}) = 0
   AND runs.fire_time > {now} AND runs.attempt = 0
 RETURNING runs.job_id, runs.fire_time;
 
 -- name: plan_no_later
--- Plan jobs no later than an instant, because a blocked run is due then.
+-- Plan jobs no later than an instant, for example because a blocked run is due then.
 UPDATE jobs SET plan_at = b.plan_at FROM {batch b: id text, plan_at bigint}
 WHERE jobs.id = b.id AND (jobs.plan_at IS NULL OR jobs.plan_at > b.plan_at);
 
 -- name: live_runs_of_jobs
 -- The live runs of jobs in the order of their fires, and whether each belongs to an older version of its job. Runs of
--- backfills are left out: the overlap rule does not apply to them.
+-- backfills and of workflow tasks are left out: the overlap rule does not apply to them.
 SELECT r.job_id, r.id, r.holds & {hold.overlap}, r.fire_time, r.created_at, CASE WHEN r.version < j.version THEN 1 ELSE 0 END,
   r.tenant, r.ordering_key, r.holds & {hold.turn}
 FROM {batch b: id text} JOIN jobs j ON j.id = b.id JOIN runs r ON r.job_id = b.id
@@ -116,7 +117,8 @@ WHERE (holds & {hold.overlap}) = {hold.overlap} AND state = {state.blocked} AND 
 RETURNING id, job_id, tenant, state, attempt, fire_time, eligible_at, {now};
 
 -- name: release
--- For each job whose live runs are all blocked by the overlap rule: unblock the first one. The jobs are locked.
+-- For each job whose live runs, apart from those of backfills and workflow tasks, are all blocked by the overlap rule:
+-- unblock the first one. The jobs are locked.
 UPDATE runs SET holds = holds - {hold.overlap}, state = CASE WHEN holds = {hold.overlap} THEN {state.ready} ELSE {state.blocked} END,
   eligible_at = {greatest}(COALESCE(due_at, fire_time), {now})
 WHERE (holds & {hold.overlap}) = {hold.overlap} AND state = {state.blocked} AND id IN (

@@ -1,7 +1,8 @@
--- Preemption: a running attempt suspends itself and gives its slots to a waiting run of a higher priority.
+-- Preemption: a running attempt is suspended or ended, and gives its slots to a waiting run of a higher priority.
 
 -- name: preemptible_runs
--- Running attempts that allow preemption, and whether each is suspended for another run already.
+-- Running attempts that allow preemption, whether their cancellation was requested, and whether a preemption of each is
+-- open.
 SELECT r.id, r.session, r.attempt, r.token, r.priority, r.profile, r.attempt_started_at, r.preemptible,
   CASE WHEN r.cancel_requested_at IS NULL THEN 0 ELSE 1 END,
   EXISTS (SELECT 1 FROM preemptions p WHERE p.run_id = r.id AND p.token = r.token AND p.ended_at IS NULL)
@@ -71,13 +72,14 @@ WHERE preemptions.run_id = b.id AND preemptions.token = b.token AND preemptions.
   AND preemptions.paused_at IS NULL AND preemptions.ended_at IS NULL;
 
 -- name: note_resumed
--- Record when attempts were resumed. Their rows are locked.
+-- Record when attempts were resumed, or when the worker refused to suspend them. Their rows are locked.
 UPDATE preemptions SET ended_at = b.at FROM {batch b: id text, token bigint, number bigint, at bigint}
 WHERE preemptions.run_id = b.id AND preemptions.token = b.token AND preemptions.number = b.number
   AND preemptions.ended_at IS NULL;
 
 -- name: take_back
--- Set what resumed attempts hold of their workers, and how often they may still be preempted. Their rows are locked.
+-- Set what resumed attempts hold of their workers, and how often they may still be preempted at most. Their rows are
+-- locked.
 UPDATE runs SET needs = b.needs, preemptible = {least}(runs.preemptible, b.most)
 FROM {batch b: id text, needs text, most bigint} WHERE runs.id = b.id;
 

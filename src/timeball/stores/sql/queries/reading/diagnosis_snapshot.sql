@@ -48,7 +48,7 @@ JOIN gates g ON g.tenant = b.tenant AND g.gate = b.gate;
 SELECT r.id FROM runs r WHERE r.tenant = :tenant AND r.permit = :permit ORDER BY r.id LIMIT :limit;
 
 -- name: kinds_of_runs
--- The placement profiles of runs.
+-- The first :limit placement profiles that are stored.
 SELECT profile FROM profiles ORDER BY profile LIMIT :limit;
 
 -- name: ahead_for_all_kinds

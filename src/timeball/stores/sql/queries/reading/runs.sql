@@ -16,7 +16,8 @@ SELECT {columns runs r}, j.name FROM runs r LEFT JOIN jobs j ON j.id = r.job_id
 WHERE {where} ORDER BY {order} LIMIT :limit;
 
 -- name: last_started
--- The run of a job that started last, among its 100 newest: the orders by fire and by start differ only locally.
+-- The finished run of a job that started last, among the 100 with the newest fires: runs start almost in the order of
+-- their fires.
 SELECT {columns history r}, j.name FROM (
   SELECT * FROM history
   WHERE job_id = :job_id AND started_at IS NOT NULL AND origin <> {origin.task}

@@ -15,7 +15,7 @@ WHERE digest = :digest AND revoked_at IS NULL;
 SELECT id, tenant, name, role, digest, created_at, revoked_at FROM keys ORDER BY id DESC;
 
 -- name: revoke_key
--- Revoke a key, once.
+-- Revoke a key that was not revoked before.
 UPDATE keys SET revoked_at = {now}, bootstrap = NULL WHERE id = :id AND revoked_at IS NULL RETURNING id;
 
 -- name: bootstrap_keys

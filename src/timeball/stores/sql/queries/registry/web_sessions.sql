@@ -19,7 +19,7 @@ SELECT t.key_id FROM sign_in_tokens t JOIN keys k ON k.id = t.key_id
 WHERE t.digest = :digest AND t.expires_at > {now} AND k.revoked_at IS NULL;
 
 -- name: take_sign_in_token
--- Delete a token that has not expired: one transaction gets it.
+-- Delete a token that has not expired, and return its key. Only one transaction can get it.
 DELETE FROM sign_in_tokens WHERE digest = :digest AND expires_at > {now} RETURNING key_id;
 
 -- name: open_web_session
@@ -35,7 +35,7 @@ DELETE FROM web_sessions WHERE id IN (
 );
 
 -- name: drop_surplus_sessions
--- Delete the sessions of a key that are too many, the longest unused first.
+-- Delete the sessions of a key except the :kept ones that were used last.
 DELETE FROM web_sessions WHERE id IN (
   SELECT s.id FROM web_sessions s WHERE s.key_id = :key_id
   ORDER BY s.last_used_at DESC, s.id DESC LIMIT 1000 OFFSET :kept
