@@ -228,7 +228,8 @@ def run_filter(given: DeadLetterGroupsQuery | DeadLetterFilter, tenant: str, und
 
 
 def refuse_empty(given: DeadLetterFilter | JobsFilter) -> None:
-    """Refuse the empty filter of a body, so that a request does not select everything by mistake."""
+    """Refuse the empty filter of a body, so that a request does not select everything by mistake, and a filter that
+    combines `all` with other fields."""
     narrowed = given != type(given)(all=given.all, created_before=given.created_before)
     if given.all and narrowed:
         raise Invalid("'all' selects everything; remove it, or the other fields", "/filter/all")
@@ -237,7 +238,7 @@ def refuse_empty(given: DeadLetterFilter | JobsFilter) -> None:
 
 
 def time_of(given: str | int, name: str, under: str = "/query") -> Micros | None:
-    """Parse an instant: RFC 3339, or milliseconds since the epoch."""
+    """Parse an instant: RFC 3339, or milliseconds since the epoch. Return None for an empty text."""
     text = str(given)
     if not text:
         return None

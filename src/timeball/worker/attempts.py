@@ -307,7 +307,8 @@ class Attempts:
 
     def _return_to_queue(self, attempt: HeldAttempt, error: OutOfResources) -> Outcome:
         """Return the outcome of an attempt that could not start because the machine lacks a resource: released, as not
-        started. The worker then accepts nothing new for `SHORTAGE_PAUSE`, since the next start would fail as well.
+        started. The worker then accepts nothing new for `SHORTAGE_PAUSE`, since the next start would fail as well. With
+        `TryLater`, only this run has to wait.
         """
         attempt.started_at = None
         if isinstance(error, TryLater):

@@ -202,8 +202,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self.flow.pause_reading()
 
     def _refuse(self) -> None:
-        """Refuse the request and read nothing more. A previous request is still answered; then the
-        connection closes.
+        """Refuse a request whose head is too large, and read nothing more. A previous request is still answered; then
+        the connection closes. Trailers that are too large abort the connection.
         """
         if self._body_since is not None:  # in the trailers of a request that is being read
             self._peer.drop()

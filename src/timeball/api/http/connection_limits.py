@@ -192,12 +192,12 @@ class Connections:
 
     @property
     def is_crowded(self) -> bool:
-        """True if the maximum number of strangers is reached, so that each new connection displaces the oldest one."""
+        """True if the maximum number of strangers is reached: each new connection displaces the oldest stranger."""
         return len(self._strangers) >= self.limits.max_strangers
 
     def open(self) -> Peer | None:
         """Return a new connection, for which the oldest stranger may be closed; None if the maximum of connections is
-        reached.
+        reached and there is no stranger to close.
         """
         limits = self.limits
         if self.is_crowded:

@@ -325,8 +325,8 @@ class ProcessGuard:
         ending.add_done_callback(self._ending.discard)
 
     def _disconnect(self) -> list[Child]:
-        """Drop the connection to the guard, so that the next process starts a new one. Return the processes of the old
-        guard.
+        """Drop the connection to the guard, so that a new guard is started for the next process. Return the processes
+        of the old guard.
         """
         with self._sending:
             connection, self._socket, self._process, self._pid = self._socket, None, None, None

@@ -21,7 +21,8 @@ UNKNOWN = -1
 
 
 def find(program: str, path: str) -> str:
-    """Return the path of a program that is named without a folder, by the search path."""
+    """Return the path of a program: the first executable file with its name on the search path; otherwise a file with
+    its name that cannot be executed, or the name itself. A name with a slash is returned as it is."""
     if "/" not in program:
         refused = program
         for folder in path.split(os.pathsep):

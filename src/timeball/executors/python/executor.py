@@ -24,7 +24,7 @@ from timeball.tasks import Context, Function, Registry
 MAX_BUFFERED_LENGTH: Final = 1024 * 1024
 """Maximum number of characters that a thread may log before the event loop processes them; more is dropped."""
 MAX_BUFFERED_PIECES: Final = 5_000
-"""Maximum number of switches between streams before the event loop processes them; each is one call there."""
+"""Maximum number of pieces of output, each of one stream, that wait for the event loop; each costs one call there."""
 
 MAX_TRACEBACK: Final = 256 * 1024
 """Maximum number of characters of a traceback that are logged: its beginning and its end."""

@@ -145,8 +145,8 @@ class ChangeCollector:
             self.has_lost = True
 
     def windows(self) -> tuple[dict[str, TenantWindow], list[WorkerChange]]:
-        """Return the window of each tenant that has listeners, and the changes of workers, which belong to no tenant.
-        Changes of runs that were not found are dropped."""
+        """Return the window of each tenant with listeners on any server, and the changes of workers, which belong to no
+        tenant. Changes of runs that were not found are dropped."""
         window, self._window, self._incomplete = self._window, [], []
         bulk, self._bulk = self._bulk, None
         workers: list[WorkerChange] = []

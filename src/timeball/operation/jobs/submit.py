@@ -117,7 +117,7 @@ class Submit:
         return found
 
     async def _submit_large(self, jobs: Sequence[NewJob]) -> list[Created | TimeballError]:
-        """Submit jobs with large parameters. These are offloaded durably before anything else happens."""
+        """Submit jobs of which some have large parameters. These parameters are offloaded before a job is stored."""
         job_ids = ids.many("j", self._context.store.now(), self._context.rng, len(jobs))
         named = dict(zip(job_ids, jobs, strict=True))
         specs = {job_id: job.spec for job_id, job in named.items() if job.size > LARGE}

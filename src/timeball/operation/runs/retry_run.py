@@ -48,9 +48,9 @@ async def retry_runs(
     *,
     only_dead_letters: bool = False,
 ) -> list[BulkItemResult]:
-    """Retry runs in one transaction, except those that were retried already, discarded ones if `only_dead_letters`, and
-    those that the overlap policy forbids. A retry with an edit executes the old spec with the changes; a run that was
-    edited before keeps that edit."""
+    """Retry runs: one transaction starts waiting retries at once, another creates the new runs. Excluded are runs that
+    were retried already, discarded ones if `only_dead_letters`, and those that the overlap policy forbids. A retry with
+    an edit executes the old spec with the changes; a run that was edited before keeps that edit."""
     await check_task(context, tenant, edit)
     results: dict[str, BulkItemResult] = {}
     waiting = [match.run_id for match in matches if match.status is Status.RETRYING and edit is None]

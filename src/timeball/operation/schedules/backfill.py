@@ -46,7 +46,7 @@ class Begun(Struct, frozen=True):
 
 
 async def survey(context: OperationContext, new: NewBackfill) -> Range:
-    """Return the fires that a backfill would have. Nothing is written."""
+    """Return the number of fires that a backfill would have, the first and the last of them. Nothing is written."""
     job = (await find_job(context, new.tenant, new.job_id)).job
     calendars = await calendars_of_job(context, job)
     now = context.store.now()

@@ -68,7 +68,7 @@ async def calendars_of_job(context: OperationContext, job: Job) -> list[NamedCal
 
 
 async def closures_of_job(context: OperationContext, job: Job) -> Closures:
-    """Return the closed times of a job for display. A calendar that cannot be decoded counts as open."""
+    """Return the closed times of a job for display: none if one of its calendars cannot be decoded."""
     return (await closures_of(context, [job])).get(job.id, OPEN)
 
 

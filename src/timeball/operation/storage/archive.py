@@ -49,7 +49,7 @@ _log = structlog.get_logger()
 class Archived(Struct, frozen=True):
     runs: int
     logs: int
-    """Rows of output."""
+    """Number of rows of output."""
 
 
 async def archive_day(

@@ -330,7 +330,7 @@ def _with(block: bytes, word: bytes) -> Iterator[bytes]:
 
 
 def _blocks(content: bytes) -> Iterator[bytes]:
-    """Yield blocks of whole lines."""
+    """Decompress a part. Yield its content in blocks of whole lines."""
     unpacker = zlib.decompressobj(wbits=GZIP)
     rest = b""
     for at in range(0, len(content), SLICE):

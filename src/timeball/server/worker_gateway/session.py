@@ -192,8 +192,8 @@ class WorkerSession:
         return seq == self._polled
 
     def drop(self, claims: Sequence[Claim]) -> None:
-        """Drop claims that were kept for a poll, because a newer poll replaced it. The next poll releases them in the
-        store.
+        """Drop claims that were kept for a poll, because a newer poll replaced it or the server stops. The next poll
+        releases them in the store.
         """
         if claims:
             self._in_doubt = True

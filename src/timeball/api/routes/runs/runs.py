@@ -79,7 +79,7 @@ async def answer_archived(call: Call, where: RunFilter, query: RunListQuery) -> 
 
 
 def chosen_by(given: DeadLetterFilter, tenant: str) -> RunFilter:
-    """Return the filter of a body."""
+    """Return the run filter for the `filter` of a body. An empty one is refused."""
     where = run_filter(given, tenant, "/filter")
     refuse_empty(given)
     return where
