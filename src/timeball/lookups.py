@@ -45,7 +45,7 @@ class NotLookedUp(Exception):
     def __init__(self, reason: str, *, shortage: bool) -> None:
         super().__init__(reason)
         self.shortage = shortage
-        """True if the machine cannot start a thread. False: the maximum number of names is being resolved."""
+        """True if the machine cannot start a thread. False if the maximum number of names is being resolved already."""
 
 
 class ResolvedAddress(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Settings. This is the only package that reads the environment and configuration files.
+"""Settings. Only this package reads settings from the environment and from `timeball.toml`.
 
 `settings` has the table with one row for each setting; everything else about a setting follows from its row. Each role
 gets one frozen object with its settings, which is validated once, before anything starts. A setting comes from its

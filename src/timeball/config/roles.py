@@ -20,7 +20,7 @@ class ClientConfig(Connecting):
 
     @property
     def local(self) -> bool:
-        """True if all servers are on this machine."""
+        """True if all servers are on this machine: their hosts are `localhost` or loopback addresses."""
         return all(map(trust.is_loopback, self.servers))
 
 

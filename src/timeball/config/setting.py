@@ -19,7 +19,8 @@ ROW: Final = "setting"
 
 
 class InvalidSetting(TimeballError):
-    """Raised for a setting that cannot be used. The message has its name, value and source, and what to do."""
+    """Raised for a setting that cannot be used. The message names the setting and its source, and says what to do. It
+    never has the value of a secret setting."""
 
     code = "invalid_setting"
 
@@ -65,7 +66,8 @@ class Setting(Generic[T]):
     file_meaning: str = ""
     """The description of the flag that names a file with the value; empty if there is no such flag."""
     steers: bool = False
-    """True if the setting decides which server receives the key. Its source has to be as trusted as that of the key."""
+    """True if the setting decides which server receives the key. Its source must be at least as trusted as that of the
+    key."""
     protects: bool = False
     """True if the setting decides what jobs and other users can access. A file in the current folder cannot set it."""
 

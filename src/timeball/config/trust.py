@@ -43,7 +43,7 @@ class Trust(IntEnum):
 
 
 def is_loopback(server: str) -> bool:
-    """True if a URL names an address of this machine."""
+    """True if the host of a URL is `localhost` or a loopback address."""
     return web_address.is_loopback(urlsplit(server).hostname or "")
 
 

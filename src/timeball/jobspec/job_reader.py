@@ -146,7 +146,7 @@ def change_of(given: Document, more_origins: Origins | None = None) -> Callable[
 
 
 def check_key(key: Any, at: str) -> str:
-    """Return the idempotency key; raise `Invalid` if a store cannot keep it."""
+    """Return the idempotency key. Raise `Invalid` if it is empty, too long, not printable or not a string."""
     if not isinstance(key, str) or not 0 < len(key) <= MAX_KEY_LENGTH or not key.isprintable():
         raise Invalid(f"an idempotency key is a string of 1 to {MAX_KEY_LENGTH} printable characters", at)
     return key

@@ -56,14 +56,14 @@ def is_suspicious(raw: bytes) -> bool:
 
 
 def has_exponents(raw: bytes) -> bool:
-    """Return True if the body has more than `MAX_EXPONENTS` numbers that take long to parse. Strings that look like
-    such numbers count as well.
+    """Return True if the body has more than `MAX_EXPONENTS` numbers with an exponent of three digits. Strings that look
+    like such numbers count as well.
     """
     return len(raw) > MIN_EXPONENTS_SIZE and _exponents(raw) > MAX_EXPONENTS
 
 
 def exponents(raw: bytes) -> int:
-    """Return how many numbers take long to parse; 0 if there are no more than `FEW_EXPONENTS`."""
+    """Return how many numbers have an exponent of three digits; 0 if there are no more than `FEW_EXPONENTS`."""
     return _exponents(_TEXT.sub(b"", raw)) if _exponents(raw) > FEW_EXPONENTS else 0
 
 
@@ -142,7 +142,7 @@ def parse(raw: bytes) -> Any:
 
 
 def check_values(document: Any) -> None:
-    """Raise `Invalid` with a pointer to the first value that no store can keep."""
+    """Raise `Invalid`, with a pointer, if no store can keep one of the values, or if they are nested too deeply."""
     at_once(checking_values(document))
 
 

@@ -1,4 +1,5 @@
-"""Converts the other shapes in which a job may be written into the canonical one. No other module knows these shapes.
+"""Converts the other shapes in which a job may be written into the canonical one. No other module reads these shapes;
+`documents` declares their types.
 
     flat       {name, scheduleType: immediate|future|cron|interval, scheduleTime, cronExpression,
                 payload: {script, params}, maxRetries}

@@ -63,8 +63,8 @@ def may_be_referred_to(key: str, now: Micros) -> bool:
 
 
 def check_location(location: str) -> None:
-    """Raise `ValueError` if a `resultLocation` is not a folder below that of the results. It must point neither to a
-    parent folder nor to another machine."""
+    """Raise `ValueError` if a `resultLocation` is not a relative path of folders in the object storage. It must point
+    neither to a parent folder nor to another machine."""
     if not _LOCATION.fullmatch(location):
         raise ValueError(
             "resultLocation: must be a folder in the object storage, such as reports/daily, of letters, digits and"

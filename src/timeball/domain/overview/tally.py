@@ -33,7 +33,7 @@ MAX_BUCKET: Final = 1 + BUCKETS_PER_OCTAVE * 37
 
 class RunTally(Struct, omit_defaults=True):
     ends: dict[str, int] = {}
-    """Number of runs by terminal status. Fires that never became a run count as `skipped` or `missed`."""
+    """Number of runs by terminal status. A fire that never became a run counts as `skipped` or `missed`."""
     late: dict[int, int] = {}
     """Number of ended runs that had started, without those of backfills, by the bucket of their lateness."""
 
@@ -52,7 +52,7 @@ class RunTally(Struct, omit_defaults=True):
 
     @property
     def finished(self) -> int:
-        """Number of runs that ended. Fires that never became a run are not counted."""
+        """Number of runs that ended. Skipped runs, and fires that never became a run, are not counted."""
         return sum(self.ends.values()) - self.ends.get(Status.SKIPPED, 0) - self.ends.get(MISSED, 0)
 
     @property

@@ -3,9 +3,9 @@
 The plan applies the catch-up rule and the start deadline to overdue fires. The store decides about overlap later, under
 a lock on the job.
 
-Calendars are evaluated when a fire is due, not before, so that a change of a calendar before that instant takes effect.
-A closed fire becomes part of a ledger row. With `excluded: next_open` the job then has one *deferred fire* (field
-`deferred_fire`): it is at the first open instant, and replaces all fires of the closure.
+A fire that a calendar excludes is planned when it is due, not before, so that a change of the calendar before that
+instant takes effect. It becomes part of a ledger row. With `excluded: next_open` the job then has one *deferred fire*
+(field `deferred_fire`): it is at the first open instant, and replaces all fires of the closure.
 """
 
 from __future__ import annotations

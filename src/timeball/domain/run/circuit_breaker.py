@@ -51,7 +51,7 @@ def failed(circuit: Circuit, run_id: str, now: Micros) -> Circuit:
 
 
 def succeeded() -> Circuit:
-    """Return the circuit after a call that the host answered: it is closed."""
+    """Return the circuit after a call that showed that the host works: it is closed."""
     return Circuit()
 
 

@@ -68,8 +68,8 @@ element skips the search where the pattern cannot match."""
 
 
 def fingerprint(failure: Failure) -> str:
-    """Return the fingerprint of a failure. Failures of the same kind whose messages differ only in ids, times, numbers,
-    paths or quoted values have the same fingerprint, in every run."""
+    """Return the fingerprint of a failure. Failures that differ only in the ids, times, numbers, paths or quoted values
+    in their messages have the same fingerprint, in every run."""
     parts = (
         failure.kind,
         str(failure.exit_code),

@@ -68,8 +68,9 @@ def delay(policy: Retry, attempt: int, spread: float, asked: Micros = 0) -> Micr
     """Return the delay after attempt number `attempt` (from 1) failed. `spread` is a random number from 0 (inclusive)
     to 1 (exclusive).
 
-    `asked` is the delay that the target requested: the retry does not start earlier, within the cap. The delay is never
-    negative and never above the cap. The power of two is computed in integers, so that it cannot overflow.
+    `asked` is the delay that the target requested. The retry does not start earlier than that, unless the cap is
+    shorter. The delay is never negative and never above the cap. The power of two is computed in integers, so that it
+    cannot overflow.
     """
     cap = limit(policy)
     return min(cap, max(asked, _backoff(policy, attempt, spread, cap)))

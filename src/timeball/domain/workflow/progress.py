@@ -51,7 +51,8 @@ class WorkflowStep(Struct):
     unmet: int = 0
     """Number of tasks in `needs` that have ended without success."""
     ill: int = 0
-    """Number of tasks in `needs` that failed, or were skipped because of a failure. They are included in `unmet`."""
+    """Number of tasks in `needs` that failed, were cancelled, or were skipped because of a failure. They are included
+    in `unmet`."""
     because: str = ""
     """The name of a task in `needs` that did not succeed; a failed one, if there is one."""
     run_if: RunIf = "all_succeeded"
