@@ -67,8 +67,9 @@ class ExecutorAttempt(Protocol):
         """Register a function that the worker calls in the event loop when the attempt is to stop. If it is to stop
         already, the function is called at once.
 
-        The worker calls it again if the stop becomes more urgent, with a shorter `grace`, and while the attempt has not
-        ended. If no function is registered, the coroutine that executes the attempt is cancelled instead.
+        The worker calls it again if the stop becomes more urgent, with a shorter `grace`, and repeats the call until
+        the attempt has ended. If no function is registered, the coroutine that executes the attempt is cancelled
+        instead.
         """
         ...
 

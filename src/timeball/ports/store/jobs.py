@@ -140,7 +140,7 @@ class Outdated(Struct, frozen=True):
 
 class Fired(Struct, frozen=True):
     """A worker already holds the run of a future fire, or an upstream event of the job waits to be planned. That fire
-    belongs to the old version, and no fire of an old version may follow an acknowledged change. Nothing was written:
+    belongs to the old version, and after an acknowledged change no fire of an old version may run. Nothing was written:
     wait until `at` and amend again."""
 
     at: Micros

@@ -34,12 +34,13 @@ class Present(Struct, frozen=True, kw_only=True):
     oldest_queued_at: Micros | None
     """The instant since which the oldest queued run waits; None if no run is queued."""
     jobs: int
-    """Number of jobs that will fire."""
+    """Number of active jobs that have a next fire, or follow another job."""
     paused_jobs: int
     capped: bool
     """True if one of the counts stopped at `MAX_COUNTED`."""
     workers: int
-    """Number of workers with a lease. `slots` is the number of their slots, and `busy` the number of slots in use."""
+    """Number of workers with a valid lease. `slots` is the number of their slots, and `busy` the number of slots in
+    use."""
     slots: int
     busy: int
 

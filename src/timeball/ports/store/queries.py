@@ -190,10 +190,10 @@ class ArchiveStore(Protocol):
 
 
 class LargeStore(Protocol):
-    """References from rows to large values in object storage (`domain.job.large_values`). A row may not begin to refer
-    to an object that was written more than two days ago, because maintenance deletes objects without a reference. The
-    call that submits, amends or triggers such a row raises `Unavailable`.
-    """
+    """References from rows to large values in object storage (`domain.job.large_values`). A row may begin to refer to
+    an object only within two days after the beginning of the day on which the object was written, because maintenance
+    later deletes objects without a reference. After that, the call that submits, amends or triggers such a row raises
+    `Unavailable`."""
 
     async def number(self, fresh: int) -> int:
         """Return the number of this store, which is part of the keys of its objects and tells them apart from the

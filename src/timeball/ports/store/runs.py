@@ -53,9 +53,8 @@ class Claimed(Struct, frozen=True):
     now: Micros
     """The store's time at or before the moment of the answer. Start delays count from it."""
     again: bool = False
-    """True if candidates had to wait at a gate or were locked by another server: another claim may fill the slots that
-    are left.
-    """
+    """True if the claim passed over candidates, for example because they had to wait at a gate or were locked by
+    another server: another claim may fill the slots that are left."""
     left: int = 0
     """Number of free slots that the claim did not fill. There may be no further ready run without placement
     requirements, other servers may have locked such runs, or one claim does not fill so many slots."""

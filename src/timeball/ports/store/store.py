@@ -4,7 +4,7 @@ Every implementation keeps these rules, and one conformance suite checks them:
 
 - A call is one transaction. It takes effect completely or not at all, and is durable when it returns. A call with many
   items may take several transactions; then this holds for each item.
-- One bad item of a batch never fails the other items.
+- One bad item of a batch never fails the other items, unless the docstring of the call says so (`amend`).
 - Every write checks its precondition inside the transaction and returns what it changed. It does not rely on what was
   read before.
 - Whether a run is due, or a lease has lapsed, is decided on the store's own clock.
@@ -31,7 +31,7 @@ from timeball.ports.store.workers import WorkerStore
 from timeball.ports.store.workflows import WorkflowStore
 
 MAX_MESSAGE_BYTES: Final = 4_096
-"""Maximum size of a message between servers."""
+"""Maximum size of a message between servers, in bytes."""
 StoreKind = Literal["sqlite", "postgresql"]
 
 
@@ -103,7 +103,8 @@ class Store(
 
     def watch_changes(self, listener: ChangeListener | None) -> None:
         """After each commit of this server, call `listener` with what the commit changed, in the event loop of the
-        caller of the commit. A commit that changed no run, job or worker may call it, too. None: record nothing."""
+        caller of the commit. A commit that changed no run, job or worker may call it, too. None: call nothing, and
+        record only the ends of runs and fires, for the statistics."""
         ...
 
     def listen_to_servers(self, listener: MessageListener) -> None:

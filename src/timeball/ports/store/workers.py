@@ -143,7 +143,7 @@ class WorkerStore(Protocol):
         ...
 
     async def workers(self) -> list[WorkerRecord]:
-        """Return the workers with a valid lease, newest first."""
+        """Return the workers with a valid lease, newest first, without those whose API key was revoked."""
         ...
 
     async def gone_workers(self, limit: int) -> list[WorkerRecord]:

@@ -155,7 +155,7 @@ class Workers(StorePart):
 
 
 async def alive(tx: Tx) -> list[WorkerRecord]:
-    """Return the workers with a valid lease, newest first."""
+    """Return the workers with a valid lease, newest first, without those whose API key was revoked."""
     held: dict[str, list[tuple[Need, int]]] = {}
     for session, profile, count in await tx.fetch(SHARES_USED):
         held.setdefault(session, []).append((PLAIN if profile is None else need_of(profile), count))

@@ -93,7 +93,7 @@ DELETE FROM workers WHERE lease_until < :before AND lease_until <= {now} AND NOT
 ) RETURNING session;
 
 -- name: workers
--- Sessions with a valid lease, newest first.
+-- Sessions with a valid lease whose API key was not revoked, newest first.
 SELECT w.session, w.name, w.slots, w.labels, w.tasks, w.version, w.started_at, w.seen_at, w.lease_until,
   w.cpu, w.memory, w.dedicated, CASE WHEN w.reserved_until > {now} AND EXISTS (
     SELECT 1 FROM runs r WHERE r.state = {state.ready} AND r.profile = w.reserved_for AND r.eligible_at <= {now}
