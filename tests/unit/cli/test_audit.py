@@ -48,8 +48,8 @@ def test_the_sentence_of_the_specification(tmp_path: Path, monkeypatch: pytest.M
     assert result.stdout.splitlines() == [
         "1,440 due = 1,437 on time + 2 late + 1 skipped (run r_2 was still running)",
         "FIRE TIME\tFIRES\tVERDICT\tLATE\tOF WHICH\tRUN\tREASON",
-        "2026-03-01T02:00:00Z\t1\tlate\t2500 ms\tblocked 2400 ms + worker 100 ms\tr_1\t-",
-        "2026-03-01T02:00:00Z\t1\tlate\t3000 ms\t-\tr_2\t-",
+        "2026-03-01T02:00:00Z\t1\tlate\t2.5 s\tblocked 2.4 s + worker 100 ms\tr_1\t-",
+        "2026-03-01T02:00:00Z\t1\tlate\t3.0 s\t-\tr_2\t-",
         "2026-03-01T02:00:00Z\t1\tskipped\t-\t-\t-\trun r_2 was still running",
     ]
 
@@ -93,4 +93,4 @@ def test_every_verdict_has_its_place_in_the_sum(tmp_path: Path, monkeypatch: pyt
         " + 1 cancelled (run r_5 replaced this run (overlap cancel_previous)) + 1 open"
     )
     assert len(exceptions) == len(items)
-    assert "caught_up\t60000 ms\tscheduler 60000 ms\tr_1" in exceptions[0]
+    assert "caught_up\t60.0 s\tscheduler 60.0 s\tr_1" in exceptions[0]

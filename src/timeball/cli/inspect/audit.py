@@ -92,10 +92,10 @@ def _due(entry: LedgerEntry) -> str:
 
 EXCEPTIONS: list[Column[LedgerEntry]] = [
     Column("fire time", _due),
-    Column("fires", lambda entry: entry.count),
+    Column("fires", lambda entry: entry.count, optional=True),
     Column("verdict", lambda entry: entry.verdict),
-    Column("late", lambda entry: None if entry.late_ms is None else f"{entry.late_ms:g} ms"),
-    Column("of which", lambda entry: str(entry.lateness) if entry.lateness else None),
+    Column("late", lambda entry: None if entry.late_ms is None else times.milliseconds(entry.late_ms)),
+    Column("of which", lambda entry: str(entry.lateness) if entry.lateness else None, optional=True),
     Column("run", lambda entry: entry.run_id),
     Column("reason", lambda entry: entry.reason),
 ]

@@ -11,6 +11,7 @@ import click
 
 from timeball.cli.output import times
 from timeball.cli.output.failures import printable
+from timeball.cli.output.table_layout import TextColumn, layout
 from timeball.domain.run.status import STATUSES, Tone
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ _COLOURS = {
 class Column(NamedTuple, Generic[T]):
     title: str
     of: Callable[[T], Value]
+    optional: bool = False
+    """True if the column is left out on a terminal that is too narrow for all columns."""
 
 
 class Output:
@@ -106,13 +109,38 @@ class Output:
         from rich import box
         from rich.table import Table
 
-        table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
-        for column in columns:
-            table.add_column(column.title, overflow="fold", no_wrap=column.title == "id")
+        values = [[column.of(item) for column in columns] for item in items]
         now = _now()
-        for item in items:
-            table.add_row(*(_cell(column.of(item), now) for column in columns))
-        console().print(table)
+        rows = [[_cell(value, now) for value in row] for row in values]
+        screen = console()
+        widths = layout(
+            [
+                TextColumn(
+                    column.title,
+                    [row[index].plain for row in rows],
+                    is_time=any(isinstance(row[index], datetime) for row in values),
+                    optional=column.optional,
+                )
+                for index, column in enumerate(columns)
+            ],
+            screen.width,
+        )
+        if widths is None:
+            self._records(columns, values)
+            return
+        table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+        for index, width in widths.items():
+            table.add_column(columns[index].title, overflow="fold", width=width)
+        for row in rows:
+            table.add_row(*(row[index] for index in widths))
+        screen.print(table)
+
+    def _records(self, columns: Sequence[Column[T]], values: list[list[Value]]) -> None:
+        """Print each item as lines with names and values, on a terminal that is too narrow for a table."""
+        for number, row in enumerate(values):
+            if number:
+                click.echo()
+            self.fields((column.title, value) for column, value in zip(columns, row, strict=True))
 
 
 def console() -> Console:
@@ -149,6 +177,8 @@ def _cell(value: Any, now: int, *, exact: bool = False) -> Text:
             return Text("")
         case str() if exact:
             return Text(printable(value))
+        case list() | tuple():
+            return Text(plain(", ".join(value)))
         case _:
             return Text(plain(value))
 

@@ -39,5 +39,10 @@ def relative(moment: datetime, now: Micros) -> str:
     return f"in {length}" if ahead > 0 else f"{length} ago"
 
 
+def milliseconds(length: float) -> str:
+    """Return a duration: `3.574 ms`, `12.8 s`."""
+    return f"{length:g} ms" if length < 1_000 else f"{length / 1_000:,.1f} s"
+
+
 def exact(moment: datetime) -> str:
     return instant.render(instant.of(moment))

@@ -43,14 +43,18 @@ class Lateness(Model, frozen=True):
     total_ms: float = 0
 
     def __str__(self) -> str:
-        """Return the parts of at least 1 ms: `blocked 2400 ms + worker 3 ms`."""
+        """Return the parts of at least 1 ms: `blocked 2.4 s + worker 3 ms`."""
         parts = {
             "scheduler": self.scheduler_ms,
             "blocked": self.blocked_ms,
             "queue": self.queue_ms,
             "worker": self.worker_ms,
         }
-        return " + ".join(f"{name} {round(length)} ms" for name, length in parts.items() if length >= 1)
+        return " + ".join(f"{name} {_duration(length)}" for name, length in parts.items() if length >= 1)
+
+
+def _duration(milliseconds: float) -> str:
+    return f"{round(milliseconds)} ms" if milliseconds < 1_000 else f"{milliseconds / 1_000:,.1f} s"
 
 
 class Preemption(Model, frozen=True):
