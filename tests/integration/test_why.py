@@ -11,6 +11,7 @@ from tests.support.api import OTHER, Api, FakeWorker, running_api
 from tests.support.still import START, World
 from timeball.domain.instant import HOUR, MINUTE, SECOND
 from timeball.domain.schedule.schedule import CronSchedule, Interval
+from timeball.ports.store.clock import ClockState
 from timeball.ports.store.workers import WorkerRecord
 
 GPU = {"runsOn": ["gpu"], "resources": {"cpu": 4}}
@@ -74,6 +75,19 @@ async def test_a_job_tells_its_state_its_run_and_its_exceptions(api: Api) -> Non
     await api("POST", f"/v1/runs/{run_id}/cancel")
     (exception,) = (await api.get(f"/v1/jobs/{late['jobId']}/why"))["exceptions"]
     assert (exception["runId"], exception["verdict"]) == (run_id, "cancelled")
+
+
+async def test_a_job_that_the_clock_holds_up_names_the_command_that_accepts_it(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = await api.create(schedule={"type": "interval", "expression": "1h"})
+    held = ClockState(store_time=START, wall_clock=START + HOUR, held_since=START, confirmed_in=MINUTE)
+    monkeypatch.setattr(api.server.context.store, "clock_state", lambda: held)
+    reason = (await api.get(f"/v1/jobs/{job['jobId']}/why"))["reasons"][0]
+    assert reason["code"] == "clock"
+    assert reason["unblocks"] == (
+        "Wait until the step of the clock is confirmed, or accept it now: timeball clock accept."
+    )
 
 
 async def test_what_is_not_there_or_somebody_elses_has_no_why(api: Api) -> None:

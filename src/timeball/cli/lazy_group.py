@@ -15,9 +15,17 @@ import click
 class LazyGroup(click.Group):
     """A group with commands by name, each as `module:attribute`, in the order in which the help lists them."""
 
-    def __init__(self, *args: Any, lazy: Mapping[str, str] | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        lazy: Mapping[str, str] | None = None,
+        instead: Mapping[str, str] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """`instead` has hints for names that users may expect, but that do not exist here."""
         super().__init__(*args, **kwargs)
         self._lazy = dict(lazy or {})
+        self._instead = dict(instead or {})
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*self._lazy, *self.commands]
@@ -38,7 +46,7 @@ class LazyGroup(click.Group):
         if self.get_command(ctx, name) is None and not name.startswith("-"):
             close = difflib.get_close_matches(name, self.list_commands(ctx), n=1)
             hint = f"did you mean {close[0]!r}?" if close else f"see `{ctx.command_path} --help`"
-            raise click.UsageError(f"there is no command {name!r}; {hint}", ctx)
+            raise click.UsageError(f"there is no command {name!r}; {self._instead.get(name, hint)}", ctx)
         return super().resolve_command(ctx, args)
 
 

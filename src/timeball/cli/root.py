@@ -43,6 +43,11 @@ _COMMANDS = {
     "version": "timeball.cli.tools.version:version",
 }
 
+_INSTEAD = {
+    "--preview": "`timeball next EXPR` shows the next fires of a cron expression, `timeball plan` those of a manifest"
+}
+"""Hints for options that users may expect, but that do not exist."""
+
 
 class Root(LazyGroup):
     """Converts every error of Timeball into a message and an exit code."""
@@ -58,6 +63,11 @@ class Root(LazyGroup):
             ctx.exit(failures.TIMED_OUT)
         except KeyboardInterrupt:
             ctx.exit(failures.INTERRUPTED)
+        except click.NoSuchOption as error:
+            if error.option_name not in _INSTEAD:
+                raise
+            hint = _INSTEAD[error.option_name]
+            raise click.UsageError(f"there is no option {error.option_name}; {hint}", error.ctx) from None
 
 
 @click.group(

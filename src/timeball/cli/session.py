@@ -96,6 +96,19 @@ class CliSession:
             raise NotFound("run of job", run_or_job)
         return run_id
 
+    def worker_id(self, name_or_id: str) -> str:
+        """Return the id of the live worker with this name or id."""
+        found = [each.worker_id for each in self.client.workers() if name_or_id in (each.name, each.worker_id)]
+        if len(found) > 1:
+            raise Conflict(
+                f"{len(found)} workers are called {name_or_id!r}: {', '.join(found[:5])}; say which by its id"
+            )
+        if not found:
+            error = NotFound("live worker", name_or_id)
+            error.detail += "; `timeball workers` lists them"
+            raise error
+        return found[0]
+
     def _unknown(self, name: str) -> NotFound:
         import difflib
         from itertools import islice

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from timeball.client.models.runs import Run
 
 T = TypeVar("T")
+
+MAX_LINES: Final = 20
+"""Maximum number of lines of output that are shown after a wait on a terminal."""
 
 
 def wait_and_exit(session: CliSession, run_id: str, timeout: float | None) -> None:
@@ -80,11 +83,33 @@ def _tell(session: CliSession, run: Run) -> None:
         session.ask(requests.run(run.run_id))
         return
     sentence = f"{run.run_id} {run.status}"
+    if session.output.pretty and run.job_name:
+        sentence = f"{run.job_name} {sentence}"
     if run.error is not None and not run.succeeded:
         sentence += f": {run.error.message}"
     elif run.reason:
         sentence += f": {run.reason}"
     if session.output.pretty:
         click.secho(printable(sentence), fg="green" if run.succeeded else "red")
+        _show_output(session, run)
     else:
         click.echo(f"{run.run_id}\t{run.status}")
+
+
+def _show_output(session: CliSession, run: Run) -> None:
+    """Print the last lines of the last attempt's output. The run has ended, so an error here must not hide how."""
+    from timeball.client.requests import runs as requests
+    from timeball.domain.errors import TimeballError
+
+    if not run.attempt:
+        return
+    try:
+        output = session.client.send(requests.logs(run.run_id, attempt=run.attempt))
+    except TimeballError as error:
+        click.secho(printable(f"its output cannot be shown: {error.detail}"), dim=True, err=True)
+        return
+    lines = output.decode(errors="replace").splitlines()
+    if len(lines) > MAX_LINES:
+        click.secho(f"the last {MAX_LINES} of {len(lines):,} lines; all: timeball runs logs {run.run_id}", dim=True)
+    for line in lines[-MAX_LINES:]:
+        click.echo(printable(line.expandtabs()))

@@ -464,7 +464,7 @@ def test_a_run_is_shown_with_its_attempts(server: StubServer, run: Timeball) -> 
     server.on("GET", f"/v1/runs/{RUN_ID}", {**RUN, "lateMs": 10.0, "attempts": [attempt]})
     out = run("runs", "show", RUN_ID).stdout
     assert "late\t10 ms\n" in out
-    assert "attempt 1\texit: exit code 1 (on w)\n" in out
+    assert "attempt 1\texit code 1 (on w)\n" in out
 
 
 def test_logs_are_printed_byte_by_byte(server: StubServer, run: Timeball) -> None:
@@ -533,7 +533,7 @@ def test_cancel_and_retry(server: StubServer, run: Timeball) -> None:
 def test_dead_letters_are_listed_and_retried(server: StubServer, run: Timeball) -> None:
     dead = {**RUN, "status": "dead", "error": {"kind": "exit", "message": "exit code 1"}}
     server.on("GET", "/v1/dead-letters", {"items": [dead]})
-    assert "exit: exit code 1" in run("dead", "list").stdout
+    assert "\texit code 1" in run("dead", "list").stdout
     items = [{"runId": RUN_ID, "retriedAs": "r_new"}, {"runId": "r_2", "error": {"detail": "retried already"}}]
     server.on("POST", "/v1/dead-letters:retry", {"matched": 2, "retried": 1, "skipped": 1, "items": items})
     result = run("dead", "retry", RUN_ID, "r_2")
@@ -986,3 +986,68 @@ def test_why_calls_a_job_without_a_further_fire_completed(
     job = {"jobId": JOB_ID, "jobName": "etl", "state": "active", "answer": "It has ended.", "reasons": [reason]}
     server.on("GET", f"/v1/jobs/{JOB_ID}/why", {**job, "run": {"runId": RUN_ID, "status": status}})
     assert f"Job etl is {state}." in run("why", JOB_ID, "-o", "table").stdout
+
+
+def test_runs_of_a_worker_are_listed_by_its_id_or_its_name(server: StubServer, run: Timeball) -> None:
+    ident = f"w_{1:028x}"
+    server.on("GET", "/v1/workers", {"items": [{"workerId": ident, "name": "rack"}]})
+    server.on("GET", "/v1/runs", {"items": [RUN]})
+    for said in (ident, "rack"):
+        assert run("runs", "list", "--worker", said).exit_code == 0
+        assert server.last.query["workerId"] == ident
+    for said in ("bob", f"w_{2:028x}"):
+        unknown = run("runs", "list", "--worker", said)
+        assert (unknown.exit_code, unknown.stdout) == (4, "")
+        assert f"there is no live worker '{said}'; `timeball workers` lists them" in unknown.stderr
+
+
+def test_on_a_terminal_a_wait_shows_the_job_and_the_end_of_the_output(server: StubServer, run: Timeball) -> None:
+    server.on("GET", f"/v1/runs/{RUN_ID}", RUN)
+    server.on("GET", f"/v1/runs/{RUN_ID}/logs", b"hello\tyou\n\x1b[2Jbye")
+    lines = run("runs", "wait", RUN_ID, "-o", "table").stdout.splitlines()
+    assert lines[-3:] == [f"etl {RUN_ID} succeeded", "hello   you", "\ufffd[2Jbye"]
+    assert server.last.query == {"attempt": "1"}
+    for _ in range(2):
+        server.on("GET", f"/v1/runs/{RUN_ID}/logs", b"".join(b"%d\n" % number for number in range(1_000)))
+    run("runs", "wait", RUN_ID, "-o", "table")
+    lines = run("runs", "wait", RUN_ID, "-o", "table").stdout.splitlines()
+    assert lines[-21:] == [
+        f"the last 20 of 1,000 lines; all: timeball runs logs {RUN_ID}",
+        *map(str, range(980, 1_000)),
+    ]
+
+
+def test_an_unreadable_output_does_not_hide_how_a_run_ended(server: StubServer, run: Timeball) -> None:
+    server.on("GET", f"/v1/runs/{RUN_ID}", RUN)
+    server.problem("GET", f"/v1/runs/{RUN_ID}/logs", 404, "not_found", "it was pruned")
+    result = run("runs", "wait", RUN_ID, "-o", "table")
+    assert result.exit_code == 0
+    assert f"etl {RUN_ID} succeeded" in result.stdout
+    assert "its output cannot be shown: it was pruned" in result.stderr
+
+
+def test_on_a_terminal_a_line_separates_the_output_of_attempts(server: StubServer, run: Timeball) -> None:
+    server.on("GET", f"/v1/runs/{RUN_ID}", {**RUN, "attempt": 3})
+    for text in (b"no\n", b"still no", b"yes\n"):
+        server.on("GET", f"/v1/runs/{RUN_ID}/logs", text)
+    assert run("runs", "logs", RUN_ID, "-o", "table").stdout == "no\nattempt 2\nstill no\nattempt 3\nyes\n"
+    assert server.last.query == {"attempt": "3"}
+    assert run("runs", "logs", RUN_ID, "-o", "table", "--attempt", "3").stdout == "yes\n"
+    assert run("runs", "logs", RUN_ID).stdout == "yes\n", "in a pipe, the output is printed as it is"
+
+
+def test_on_a_terminal_a_line_separates_attempts_that_are_followed(server: StubServer, run: Timeball) -> None:
+    chunks = [{"attempt": attempt, "seq": 0, "text": text} for attempt, text in ((1, "no"), (2, "yes\n"))]
+    server.on("GET", f"/v1/runs/{RUN_ID}", {**RUN, "attempt": 2})
+    server.on("GET", f"/v1/runs/{RUN_ID}/logs", b"".join(json.dumps(chunk).encode() + b"\n" for chunk in chunks))
+    assert run("runs", "logs", RUN_ID, "-f", "-o", "table").stdout == "no\nattempt 2\nyes\n"
+    assert run("runs", "logs", RUN_ID, "-f").stdout == "noyes\n"
+
+
+def test_a_fire_in_the_past_is_due_now(server: StubServer, run: Timeball) -> None:
+    coming = (datetime.now(UTC) + timedelta(hours=2)).isoformat()
+    for fire, said in ((JOB["nextFireAt"], "; next fire due now."), (coming, "; next fire in 1 h 59 min, at ")):
+        server.on("POST", f"/v1/jobs/{JOB_ID}/resume", {**JOB, "nextFireAt": fire})
+        server.on("POST", f"/v1/jobs/{JOB_ID}/resume", {**JOB, "nextFireAt": fire})
+        printed = [run("jobs", "resume", JOB_ID, "-o", "table").stdout for _ in range(2)]
+        assert said in printed[-1]

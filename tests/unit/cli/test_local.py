@@ -251,3 +251,24 @@ def test_processes_that_stay_start_without_what_few_of_them_need(command: str, t
     loaded = {name.partition(".")[0] for name in done.stdout.splitlines()[-1].split()}
     assert {"structlog", "uvloop"} <= loaded
     assert not loaded & {"aiohttp", "obstore", "rich"}
+
+
+@pytest.mark.parametrize("name", ["cancel", "stop"])
+def test_a_command_that_does_not_exist_names_those_that_do_it(name: str) -> None:
+    result = run("jobs", name, "etl")
+    assert result.exit_code == 2
+    assert f"there is no command '{name}'; `timeball jobs delete` ends a job for good" in result.stderr
+    assert "`timeball runs cancel` cancels one run" in result.stderr
+
+
+def test_an_option_that_does_not_exist_names_the_command_that_does_it() -> None:
+    result = run("jobs", "create", "x", "--cron", "0 2 * * *", "--preview")
+    assert result.exit_code == 2
+    assert "there is no option --preview; `timeball next EXPR` shows the next fires" in result.stderr
+    assert "there is no option" not in run("jobs", "create", "x", "--previous").stderr
+
+
+@pytest.mark.parametrize(("zone", "heading"), [((), "time (UTC)"), (("--tz", "Asia/Tokyo"), "time (Asia/Tokyo)")])
+def test_next_names_the_zone_of_its_times(zone: tuple[str, ...], heading: str) -> None:
+    assert heading in run("next", "0 9 * * *", *zone, "-o", "table").stdout
+    assert "UTC\tLOCAL TIME\t" in run("next", "0 9 * * *", *zone).stdout

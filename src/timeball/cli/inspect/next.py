@@ -54,7 +54,7 @@ def next_command(
     click.echo(found.description)
     columns: list[Column[Fire]] = [
         Column("fires" if output.pretty else "utc", lambda fire: fire.local),
-        Column("local time", lambda fire: _local(fire, spoken=output.pretty)),
+        Column(f"time ({tz})" if output.pretty else "local time", lambda fire: _local(fire, spoken=output.pretty)),
         Column("note", lambda fire: fire.note),
     ]
     output.table(columns, found.fires, nothing="There are no fires after this time.")

@@ -10,7 +10,6 @@ from click.core import ParameterSource
 from timeball.cli.lazy_group import LazyGroup
 from timeball.cli.output.output import Column
 from timeball.cli.session import CliSession, connected
-from timeball.domain.errors import Conflict, NotFound
 from timeball.domain.ids import is_id
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ def drain(session: CliSession, worker: str, *, wait: bool) -> None:
     """
     from timeball.client.requests import workers as requests
 
-    worker_id = worker if is_id("w", worker) else _id_of(session, worker)
+    worker_id = worker if is_id("w", worker) else session.worker_id(worker)
     answer = session.ask(requests.drain_worker(worker_id), wait=wait)
     if not wait:
         if answer is not None:
@@ -71,15 +70,6 @@ def drain(session: CliSession, worker: str, *, wait: bool) -> None:
         session.output.json(b'{"workerId":"%s","status":"left"}' % worker_id.encode())
     else:
         session.output.done(worker_id, f"{worker_id} has left.")
-
-
-def _id_of(session: CliSession, name: str) -> str:
-    found = [worker.worker_id for worker in session.client.workers() if worker.name == name]
-    if len(found) > 1:
-        raise Conflict(f"{len(found)} workers are called {name!r}: {', '.join(found[:5])}; say which by its id")
-    if not found:
-        raise NotFound("worker", name)
-    return found[0]
 
 
 def _is_there(session: CliSession, worker_id: str) -> bool:
@@ -103,13 +93,13 @@ _COLUMNS: list[Column[Worker]] = [
     Column("id", lambda worker: worker.worker_id),
     Column("runs", lambda worker: worker.running),
     Column("slots", lambda worker: f"{worker.in_use.slots}/{worker.slots}"),
-    Column("cpu", _cpu),
-    Column("memory", _memory),
+    Column("cpu", _cpu, optional=True),
+    Column("memory", _memory, optional=True),
     Column("labels", _labels),
     Column("kept for", lambda worker: worker.reserved_for),
-    Column("tasks", lambda worker: worker.tasks),
-    Column("version", lambda worker: worker.version),
-    Column("started", lambda worker: worker.started_at),
-    Column("seen", lambda worker: worker.seen_at),
+    Column("tasks", lambda worker: worker.tasks, optional=True),
+    Column("version", lambda worker: worker.version, optional=True),
+    Column("started", lambda worker: worker.started_at, optional=True),
+    Column("seen", lambda worker: worker.seen_at, optional=True),
     Column("status", lambda worker: worker.status),
 ]

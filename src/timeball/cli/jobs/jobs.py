@@ -18,6 +18,7 @@ from timeball.cli.output import rule_text, times
 from timeball.cli.output.failures import printable
 from timeball.cli.output.output import Column
 from timeball.cli.session import CliSession, connected
+from timeball.domain import instant
 from timeball.domain.task.kinds import MAIN_FIELDS
 
 if TYPE_CHECKING:
@@ -26,7 +27,12 @@ if TYPE_CHECKING:
 _job = click.argument("job", metavar="JOB")
 
 
-@click.group(cls=LazyGroup)
+@click.group(
+    cls=LazyGroup,
+    instead=dict.fromkeys(
+        ("cancel", "stop"), "`timeball jobs delete` ends a job for good, `timeball runs cancel` cancels one run"
+    ),
+)
 def jobs() -> None:
     """Create, inspect and change jobs.
 
@@ -320,7 +326,10 @@ def _next(job: Job) -> str:
 
     if job.next_fire_at is None:
         return ""
-    return f"; next fire {times.relative(job.next_fire_at, wall())}, at {times.exact(job.next_fire_at)}"
+    now = wall()
+    if instant.of(job.next_fire_at) <= now:
+        return "; next fire due now"
+    return f"; next fire {times.relative(job.next_fire_at, now)}, at {times.exact(job.next_fire_at)}"
 
 
 def completed(flags: Mapping[str, Any], current: Job) -> dict[str, Any]:
@@ -386,5 +395,5 @@ _COLUMNS: list[Column[Job]] = [
     Column("status", lambda job: job.status),
     Column("schedule", lambda job: schedule_in_words(job.schedule)),
     Column("next fire", lambda job: job.next_fire_at),
-    Column("tags", lambda job: job.tags),
+    Column("tags", lambda job: job.tags, optional=True),
 ]

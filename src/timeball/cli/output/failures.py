@@ -80,3 +80,8 @@ def say(sentence: str) -> None:
 def printable(text: str) -> str:
     """Replace control characters, so that text from a server or a file cannot control the terminal."""
     return "".join(character if character.isprintable() or character == "\n" else "\ufffd" for character in text)
+
+
+def failure_text(kind: str, message: str) -> str:
+    """Return the error of an attempt: `exit code 3`, `timeout: no result within 30 s`."""
+    return message if message.startswith(kind) else f"{kind}: {message}"

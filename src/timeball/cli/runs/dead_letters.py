@@ -9,7 +9,7 @@ import click
 from timeball.cli import listing
 from timeball.cli.lazy_group import LazyGroup
 from timeball.cli.options import run_selection
-from timeball.cli.output.failures import RUN_FAILED
+from timeball.cli.output.failures import RUN_FAILED, failure_text
 from timeball.cli.output.output import Column
 from timeball.cli.session import CliSession, connected
 
@@ -88,7 +88,7 @@ def show(session: CliSession, run: str) -> None:
             ("run", found.run_id),
             ("job", f"{found.job_name} ({found.job_id})" if found.job_name else found.job_id),
             ("status", found.status),
-            ("error", f"{found.error.kind}: {found.error.message}" if found.error else None),
+            ("error", failure_text(found.error.kind, found.error.message) if found.error else None),
             ("group", found.fingerprint),
             ("died", found.end_time),
             ("attempts", found.attempt),
@@ -227,9 +227,9 @@ _COLUMNS: list[Column[Run]] = [
     Column("id", lambda run: run.run_id),
     Column("job", lambda run: run.job_name or run.job_id),
     Column("died", lambda run: run.end_time),
-    Column("attempts", lambda run: run.attempt),
+    Column("attempts", lambda run: run.attempt, optional=True),
     Column("group", lambda run: run.fingerprint),
-    Column("error", lambda run: f"{run.error.kind}: {run.error.message}" if run.error else None),
+    Column("error", lambda run: failure_text(run.error.kind, run.error.message) if run.error else None),
 ]
 _GROUP_COLUMNS: list[Column[DeadGroup]] = [
     Column("group", lambda group: group.fingerprint),
@@ -238,5 +238,5 @@ _GROUP_COLUMNS: list[Column[DeadGroup]] = [
     Column("first", lambda group: group.first_at),
     Column("last", lambda group: group.last_at),
     Column("example", lambda group: group.example_run_id),
-    Column("error", lambda group: f"{group.kind}: {group.message}" if group.kind else None),
+    Column("error", lambda group: failure_text(group.kind, group.message or "") if group.kind else None),
 ]

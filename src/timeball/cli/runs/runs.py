@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
@@ -10,7 +11,8 @@ import click
 from timeball.cli import listing, waiting
 from timeball.cli.lazy_group import LazyGroup
 from timeball.cli.options import run_selection
-from timeball.cli.output import rule_text
+from timeball.cli.output import rule_text, times
+from timeball.cli.output.failures import failure_text
 from timeball.cli.output.output import Column
 from timeball.cli.session import CliSession, connected
 from timeball.domain.text import english
@@ -46,12 +48,12 @@ def runs() -> None:
 @runs.command("list")
 @_status
 @run_selection.narrowing
-@click.option("--worker", "worker_id", metavar="WORKER", help="Only runs that the worker with this id executes now.")
+@click.option("--worker", metavar="WORKER", help="Only runs that this live worker executes now: its name or id.")
 @click.option("--archived", is_flag=True, help="List the runs that are only in the archive.")
 @listing.limits
 @connected
 def list_runs(
-    session: CliSession, *, worker_id: str | None, archived: bool, limit: int, everything: bool, **flags: Any
+    session: CliSession, *, worker: str | None, archived: bool, limit: int, everything: bool, **flags: Any
 ) -> None:
     """List runs, newest fire time first.
 
@@ -64,6 +66,7 @@ def list_runs(
     from timeball.client.requests import runs as requests
 
     where = run_selection.meant(session, flags)
+    worker_id = None if worker is None else session.worker_id(worker)
     listing.show(
         session,
         lambda cursor: requests.runs(**where, worker_id=worker_id, archived=archived, limit=limit, cursor=cursor),
@@ -90,7 +93,7 @@ def show(session: CliSession, run: str) -> None:
             ("job", f"{found.job_name} ({found.job_id})" if found.job_name else found.job_id),
             ("status", found.status),
             ("waits for", rule_text.waits_for(found.blocked_by)),
-            ("error", f"{found.error.kind}: {found.error.message}" if found.error else None),
+            ("error", failure_text(found.error.kind, found.error.message) if found.error else None),
             ("verdict", found.verdict),
             ("reason", found.reason),
             ("origin", found.origin),
@@ -99,7 +102,7 @@ def show(session: CliSession, run: str) -> None:
             ("start by", found.start_by),
             ("in order of", found.ordering_key),
             ("started", found.start_time),
-            ("late", None if found.late_ms is None else f"{found.late_ms:g} ms"),
+            ("late", None if found.late_ms is None else times.milliseconds(found.late_ms)),
             ("of which", str(found.lateness) if found.lateness else None),
             ("ended", found.end_time),
             ("progress", found.progress),
@@ -128,7 +131,7 @@ def show(session: CliSession, run: str) -> None:
 @click.option("--attempt", type=int, metavar="N", help="Only the output of this attempt.")
 @connected
 def logs(session: CliSession, run: str, *, follow: bool, attempt: int | None) -> None:
-    """Print the output of a run, exactly as the run wrote it.
+    """Print the output of a run, exactly as the run wrote it. On a terminal, a line separates its attempts.
 
     With --follow and -o json, each line is a JSON object. --follow reconnects when a server restarts.
     """
@@ -140,6 +143,10 @@ def logs(session: CliSession, run: str, *, follow: bool, attempt: int | None) ->
     elif session.output.form == "json":
         listing.show_json(
             session, lambda cursor: requests.log_page(run_id, attempt=attempt, cursor=cursor), everything=True
+        )
+    elif attempt is None and session.output.pretty and (last := session.client.run(run_id).attempt) > 1:
+        _separated(
+            (number, session.client.send(requests.logs(run_id, attempt=number))) for number in range(1, last + 1)
         )
     else:
         _write(session.client.send(requests.logs(run_id, attempt=attempt)))
@@ -252,13 +259,32 @@ def wait(session: CliSession, run: str, *, timeout: float | None) -> None:
 
 def _follow(session: CliSession, run_id: str, attempt: int | None) -> None:
     if session.output.form != "json":
-        for chunk in session.client.follow_output(run_id, attempt=attempt):
-            _write(chunk.text.encode())
+        chunks = (
+            (chunk.attempt, chunk.text.encode()) for chunk in session.client.follow_output(run_id, attempt=attempt)
+        )
+        if attempt is None and session.output.pretty:
+            _separated(chunks)
+        else:
+            for _, text in chunks:
+                _write(text)
         return
     import msgspec
 
     for line in session.client.follow_logs(run_id, attempt=attempt):
         _write(msgspec.json.encode(line) + b"\n")
+
+
+def _separated(chunks: Iterable[tuple[int, bytes]]) -> None:
+    """Write the output of a run, with a line before the output of each attempt but the first."""
+    current, at_line_start = 1, True
+    for attempt, text in chunks:
+        if not text:
+            continue
+        if attempt != current:
+            current = attempt
+            click.secho(f"{'' if at_line_start else chr(10)}attempt {attempt}", dim=True)
+        _write(text)
+        at_line_start = text.endswith(b"\n")
 
 
 def _write(text: bytes) -> None:
@@ -277,7 +303,7 @@ def _times(count: int) -> str | None:
 def _attempt(attempt: Attempt) -> str:
     ending = "ended" if attempt.end_time else "is running"
     if attempt.error:
-        ending = f"{attempt.error.kind}: {attempt.error.message}"
+        ending = failure_text(attempt.error.kind, attempt.error.message)
     return f"{ending} (on {attempt.executor_id or 'no worker'})"
 
 
@@ -301,8 +327,8 @@ COLUMNS: list[Column[Run]] = [
     Column("job", lambda run: run.job_name or run.job_id),
     Column("status", lambda run: run.status),
     Column("fire time", lambda run: run.fire_time),
-    Column("took", took),
-    Column("attempt", lambda run: run.attempt),
-    Column("worker", lambda run: run.executor_id),
+    Column("took", took, optional=True),
+    Column("attempt", lambda run: run.attempt, optional=True),
+    Column("worker", lambda run: run.executor_id, optional=True),
     Column("why", why),
 ]

@@ -58,7 +58,10 @@ async def explain_job(context: OperationContext, tenant: str, job_id: str) -> Jo
     clock = context.store.clock_state()
     if clock.held_since is not None and facts.job.state is JobState.ACTIVE and facts.job.next_fire_at is not None:
         held = Reason(
-            code=Code.CLOCK, text=clock.why, unblocks="Time, or: timeball clock accept.", since=clock.held_since
+            code=Code.CLOCK,
+            text=clock.why,
+            unblocks="Wait until the step of the clock is confirmed, or accept it now: timeball clock accept.",
+            since=clock.held_since,
         )
         reasons = [held, *reasons]
     return JobExplained(facts, reasons, run)
