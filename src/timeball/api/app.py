@@ -368,8 +368,8 @@ class Endpoint:
 
 
 class PageEndpoint(Endpoint):
-    """Answers browsers with the web UI. It answers other requests like any endpoint: with the routes of the path, or
-    with a 404 if it has none.
+    """Answers with the web UI if a browser opens a page, and if a GET or HEAD request has a path without routes. It
+    answers other requests like any endpoint.
     """
 
     async def _answer(self, request: Request) -> Answer:

@@ -48,7 +48,7 @@ def job_view(found: JobStatus) -> JobView:
 
 
 def extended_job_view(kind: type[View], found: JobStatus, **more: Any) -> View:
-    """Return the view of a job with more fields."""
+    """Return a view of the type `kind`; `more` has the values of the fields that it adds to `JobView`."""
     job = found.job
     # A paused schedule does not fire, but a run that was planned before the pause may still start.
     idle = found.status == "paused" and found.next_run_at == job.next_fire_at

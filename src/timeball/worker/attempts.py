@@ -140,7 +140,8 @@ class Attempts:
             self._held.pop(attempt.token, None)
 
     def stop(self, token: int, reason: Stop) -> None:
-        """Stop the attempt for this reason. Tokens of attempts that have ended or are not held are ignored."""
+        """Stop the attempt for this reason. Tokens of attempts that have ended or are not held are ignored, except that
+        `Stop.LOST` also drops an attempt that has ended."""
         attempt = self._held.get(token)
         if attempt is None:
             return

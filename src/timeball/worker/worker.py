@@ -139,8 +139,8 @@ class Worker:
         await self.stop()
 
     async def stop(self) -> None:
-        """Kill all attempts, send a goodbye if a server is reachable, and end. It continues if its caller
-        is cancelled.
+        """Kill all attempts, report their outcomes, send a goodbye if both succeeded in time, and end. This continues
+        if the caller is cancelled.
         """
         if self._ended.is_set():
             return

@@ -1,4 +1,4 @@
-"""Writes each answer to the socket in one piece."""
+"""Writes the head and the body of an answer with a content length to the socket in one piece."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ CROWDED_PAUSE_SECONDS: Final = 0.006_25
 than a request, and displaces another one that connects again. The others wait in the kernel's queue.
 """
 ACCEPT_RETRY_SECONDS: Final = 0.1
-"""Seconds after an accept that failed because of missing descriptors or memory. The connection stays in the kernel's
-queue.
+"""Seconds before connections are accepted again after an accept that failed because of missing descriptors or memory.
+The connection stays in the kernel's queue.
 """
 
 log = logging.getLogger("timeball.api")

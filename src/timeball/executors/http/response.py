@@ -101,8 +101,8 @@ def message(answer: HttpResponse) -> str:
 
 
 def retry_after(headers: Mapping[str, str]) -> Micros | None:
-    """Return how long the target asks to wait. `Retry-After` is a number of seconds, or a date that is compared with
-    the answer's own date.
+    """Return how long the target asks to wait, at most a day; None if it does not say. `Retry-After` is a number of
+    seconds, or a date that is compared with the answer's own date.
     """
     value = headers.get("Retry-After", "").strip()
     if value.isascii() and value.isdigit():

@@ -90,8 +90,8 @@ class Domain:
                 self._grant(entry.path, self._rules.on_folders if is_folder else self._rules.on_files)
 
     def _open_for_reading(self, folder: str) -> None:
-        """Grant read access to a folder, unless it contains a protected path: a grant on a folder cannot be revoked
-        below it.
+        """Grant read access to a folder inside a protected one, unless it contains a protected path itself: a grant on
+        a folder cannot be revoked below it.
         """
         inside = any(is_within(folder, entry) and folder != entry for entry in self.hidden)
         if inside and not any(is_within(entry, folder) for entry in self.hidden):

@@ -214,7 +214,7 @@ def _prefix() -> str:
 
 
 def _is_alive(pid: int, started: str) -> bool:
-    """True if the process that was started then still exists. A process that cannot be inspected counts as alive."""
+    """True if the process with this id and start time still exists. One that cannot be inspected counts as alive."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -53,7 +53,8 @@ def bounded(context: OperationContext, where: JobFilter, ahead: Micros) -> JobFi
 async def over_filter(
     context: OperationContext, where: JobFilter, act: Act, *, cursor: str | None, limit: int
 ) -> JobTally:
-    """Apply the action to the next `limit` jobs that match a filter, after `cursor`."""
+    """Apply the action to the next jobs that match a filter, after `cursor`: at most `limit` jobs, and fewer if
+    `MAX_WORK` has passed."""
     tally = JobTally(next_cursor=cursor)
     deadline = context.clock.monotonic() + MAX_WORK
     while True:

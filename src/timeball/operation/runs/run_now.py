@@ -34,8 +34,8 @@ async def run_now(context: OperationContext, tenant: str, job_id: str) -> tuple[
 async def run_jobs(
     context: OperationContext, tenant: str, job_ids: Sequence[str], stamp: Micros | None
 ) -> list[JobResult]:
-    """Run jobs in one transaction. With a `stamp`, the ids of the runs are derived from it: a second call with the same
-    stamp creates no further run of a job."""
+    """Run jobs in one transaction, and each job with many live runs in one of its own. With a `stamp`, the ids of the
+    runs are derived from it: a second call with the same stamp creates no further run of a job."""
     busy = await context.store.busy_jobs(job_ids, BUSY)
     found = await context.store.jobs(job_ids)
     now = context.store.now()

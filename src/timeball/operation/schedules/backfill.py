@@ -60,7 +60,8 @@ async def _survey(job: Job, since: Micros, until: Micros, now: Micros, calendars
 
 
 async def begin(context: OperationContext, new: NewBackfill, render: Callable[[BackfillProgress], bytes]) -> Begun:
-    """Create a backfill. It is durable when this returns, and each of its fires becomes exactly one run."""
+    """Create a backfill. It is durable when this returns. Each of its fires becomes exactly one run, unless the
+    backfill or the job is cancelled before."""
     if new.key is not None:
         [known] = await context.store.answered([(new.tenant, new.key, new.fingerprint)])
         if known is not None:

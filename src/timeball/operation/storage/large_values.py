@@ -265,7 +265,7 @@ async def _days(objects: Objects, prefix: str) -> list[str]:
 
 
 def is_large(outcome: Outcome) -> bool:
-    """True if the outcome has a result that is too large for the store."""
+    """True if the outcome has a large result, which is offloaded if possible."""
     return type(outcome) is Succeeded and outcome.result is not UNSET and len(outcome.result) > LARGE
 
 

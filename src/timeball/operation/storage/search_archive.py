@@ -46,7 +46,7 @@ MAX_REMEMBERED: Final = 20_000
 SLICE: Final = 64 * 1024
 """Number of compressed bytes that are decompressed at once."""
 PLANNED_AHEAD: Final = HOUR
-"""Maximum time, rounded up, between the creation of a run and its fire time."""
+"""Maximum time, rounded up, by which a run is created before its fire time."""
 _log = structlog.get_logger()
 _CURSOR = re.compile(r"r_[0-9a-f]{28}~?", re.ASCII)
 _AFTER_ALL: Final = "s"

@@ -56,8 +56,8 @@ class Dispatcher(Loop):
         self._store = context.store
         self._gateway = gateway
         self._polls_ignored_until: Micros = 0
-        """A new poll does not start a turn before this instant of the monotonic clock, because no run is due. A wakeup
-        does.
+        """A new poll does not start a turn before this instant of the monotonic clock, because no run has to be claimed
+        earlier. A wakeup does.
         """
         self._claiming = asyncio.Lock()
         """Held by the one task that claims for pending polls: this loop or a submit, in order of arrival."""

@@ -126,7 +126,8 @@ class MaintenanceLoop(Loop):
         return MAINTENANCE_INTERVAL
 
     async def _prune(self, lead: Lead) -> Micros:
-        """Delete some rows of the oldest day whose runs are older than the retention."""
+        """Delete some rows of a day with runs that are older than the retention, the oldest day first. While a day is
+        not archived, later turns continue with the days after it."""
         if self._keep_for is None:
             return MAINTENANCE_INTERVAL
         if self._pruning is None:
