@@ -159,9 +159,8 @@ class PollResponse(Struct, frozen=True, rename="camel", omit_defaults=True, kw_o
 
 
 class Beat(Struct, frozen=True, rename="camel", kw_only=True):
-    """Renews the lease of a session. The lease lasts for `WorkerRegistered.lease` from the moment at which the worker
-    sent the beat, not from the answer.
-    """
+    """Renews the lease of a session. The worker counts `WorkerRegistered.lease` from the moment at which it sent the
+    beat, not from the answer."""
 
     session: SessionId
     held: Annotated[list[int], Meta(max_length=MAX_HELD)]

@@ -44,7 +44,7 @@ class PlanStore(Protocol):
         calendars are those that the plan was made from. A plan that fails this check is left out, so a repeated call
         writes nothing.
 
-        - Each `Fire` step counts in `Job.fired`, even if the overlap policy skips it.
+        - Each `PlannedFire` step counts in `Job.fired`, even if the overlap policy skips it.
         - For a job whose runs may not overlap, `overlap.admit` decides under the lock on the job: for due fires now;
           the run of a future fire is BLOCKED while another run is alive. BLOCKED runs of the job that fell due since
           the last plan are decided as well.

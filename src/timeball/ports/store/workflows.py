@@ -45,7 +45,8 @@ class AdvanceResult(Struct, frozen=True):
 
 
 class TaskOfRun(Struct, frozen=True, kw_only=True):
-    """The state of a task of a workflow run, or of one of its instances."""
+    """The state of a task of a workflow run, or of one of its instances: a task with `forEach` has one for each item of
+    a list."""
 
     name: str
     index: int | None

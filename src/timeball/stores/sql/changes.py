@@ -44,8 +44,8 @@ MAX_UNCOUNTED: Final = 200_000
 """Maximum number of plain successes that wait to be counted. Further ones are not counted. The limit is reached only if
 no loop writes the statistics."""
 MOMENT: Final = 100 * MILLISECOND
-"""A new run that is due within this time, in microseconds, is reported as queued and not as scheduled: its fire time
-was chosen shortly before the transaction."""
+"""A new run that is due within this time, in microseconds, is reported as queued or blocked and not as scheduled: its
+fire time was chosen shortly before the transaction."""
 
 
 def record_new_runs(tx: Tx, rows: Sequence[NewRunRow]) -> None:

@@ -13,7 +13,7 @@ from typing import Final
 from timeball.stores.sql.driver import Row
 
 MAX_PAGE_BYTES: Final = 1 << 20
-"""Maximum size of all rows of a page. A page has at least one row, whatever its size."""
+"""Maximum size of all rows of a page, in bytes. A page has at least one row, whatever its size."""
 
 
 def fitting(sizes: Iterable[int], limit: int) -> int:

@@ -138,7 +138,7 @@ class Database:
             try:
                 connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'OFF'}")
                 connection.execute("PRAGMA journal_mode = WAL")
-                connection.execute("PRAGMA wal_autocheckpoint = 8000")  # see `Checkpoints`
+                connection.execute("PRAGMA wal_autocheckpoint = 8000")  # `Checkpoints` is usually earlier
                 self._check(connection)
                 if not even_if_moved and (note := moved_note.read(connection)) is not None:
                     raise moved_note.refusal(self.file, note)
@@ -178,7 +178,7 @@ class Database:
         connection.execute("PRAGMA mmap_size = 1073741824")
         connection.execute("PRAGMA temp_store = MEMORY")
         connection.execute("PRAGMA foreign_keys = OFF")
-        connection.execute("PRAGMA secure_delete = OFF")  # the default, except in some distributions
+        connection.execute("PRAGMA secure_delete = OFF")  # some distributions enable it
         return connection
 
     def _check(self, connection: sqlite3.Connection) -> None:

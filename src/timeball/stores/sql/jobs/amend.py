@@ -200,8 +200,9 @@ async def _live_runs(tx: Tx, job_ids: Collection[str], all_runs_of: Container[st
 
 
 def _with_waiting(amendment: Amendment, job: Job, waiting: WaitingEvents | None) -> tuple[Amendment, Job]:
-    """Return the amendment and the job with the upstream events that wait to be planned. A new schedule closes their
-    fires, which are known only under the lock on the job."""
+    """Return the job with the first fire from upstream events that waits to be planned, and the amendment. If the
+    amendment gives the job a new schedule, all such fires are added to its `closing`: they are known only under the
+    lock on the job."""
     if waiting is None:
         return amendment, job
     if not amendment.keep_schedule:
@@ -319,7 +320,7 @@ def _given_back(job: Job, future: Sequence[RunRow]) -> Micros | None:
 
 async def withdraw(tx: Tx, job_ids: Sequence[str], now: Micros) -> None:
     """Delete the runs that were planned for future fires, and move each job back to the first of these fires. A job is
-    not changed if a worker already holds such a run. The jobs are locked."""
+    not changed if it is not active, or if a worker already holds such a run. The jobs are locked."""
     if not job_ids:
         return
     jobs = {job.id: job for job in await read_jobs(tx, await tx.fetch(LOCK_JOBS, b=list(job_ids)))}

@@ -94,7 +94,8 @@ class AttentionReads(StorePart):
 
 
 async def _failing(tx: Tx, tenant: str, now: Micros) -> list[Trouble]:
-    """Return the jobs whose newest runs ended as failed or dead, among the jobs of the newest failures."""
+    """Return the jobs whose newest executed run failed, each with its number of failures in a row, among the jobs of
+    the newest failures."""
     since = now - FAILURE_AGE
     failed: dict[str, Micros] = {}
     for each in NEWEST_FAILURES:

@@ -29,7 +29,7 @@ FORGET_WRITERS = query("forget_writers")
 
 MAX_SAMPLE: Final = 1_000
 """Maximum number of plain successes of a batch whose tenant and lateness are read from the store. If there are more, an
-evenly spaced sample of them stands for all, so that the statistics cost a busy server no more than a quiet one."""
+evenly spaced sample of them stands for all, so that the cost does not grow with their number."""
 MAX_FORGOTTEN: Final = 500
 """Maximum number of intervals of each width that one transaction deletes."""
 

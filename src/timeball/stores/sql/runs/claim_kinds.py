@@ -47,7 +47,7 @@ _decode_task = msgspec.json.Decoder(_Task).decode
 
 
 class Candidate(Protocol):
-    """A run that can be claimed."""
+    """A run with the spec, or the registered task, that says its task kind."""
 
     @property
     def job_id(self) -> str: ...

@@ -246,8 +246,9 @@ async def begin(tx: Tx, jobs: Iterable[Job]) -> None:
 
 
 async def check(tx: Tx, amendments: Iterable[Amendment]) -> None:
-    """Refuse amendments by which jobs would follow each other in a circle. The table of follows stays locked until the
-    end of the transaction, so that two amendments cannot make a circle together."""
+    """Refuse amendments by which a job would follow one that does not exist, or jobs would follow each other in a
+    circle. If an amendment has a follow rule, the table of follows stays locked until the end of the transaction, so
+    that two amendments cannot make a circle together."""
     rewired = [
         (each.job, wanted)
         for each in amendments

@@ -227,7 +227,7 @@ async def advance(tx: Tx, keys: Sequence[OrderingKey]) -> None:
 
 
 async def kept_by_dead(tx: Tx, job_ids: Sequence[str]) -> dict[OrderingKey, tuple[str, str]]:
-    """Return the ordering keys that failed runs of these jobs still hold, each with that run and its job."""
+    """Return the ordering keys that failed or dead runs of these jobs still hold, each with that run and its job."""
     rows = await tx.fetch(DEAD_HOLDERS, b=list(job_ids)) if job_ids else []
     return {(tenant, key): (holder, job_id) for tenant, key, holder, job_id in rows}
 

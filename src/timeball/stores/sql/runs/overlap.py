@@ -42,9 +42,9 @@ class LiveRuns(Struct):
     """The instant at which the first of the active runs was created; if that run was unblocked just now, its fire time.
     A fire before this instant does not overlap with the active runs."""
     waiting: list[OverlappingRun] = []
-    """Runs that are blocked by an active one, and are due."""
+    """Runs that are blocked by an earlier run of the job, and are due."""
     future: list[OverlappingRun] = []
-    """Runs that are blocked by an active one, and are not due yet."""
+    """Runs that are blocked by an earlier run of the job, and are not due yet."""
     free: list[str] = []
     """Runs to unblock: no earlier run is live any more."""
     successor: str | None = None
