@@ -34,8 +34,8 @@ def show(
     nothing: str,
     at_least: int = 0,
 ) -> None:
-    """Print one page, or all pages; with one page, say on stderr if there are more. Pages may be short: more of them
-    are requested until there are `at_least` items."""
+    """Print all pages, or the first one, and more of them until there are `at_least` items, because pages may be short.
+    If pages are left, say so on stderr on a terminal."""
     if session.output.form == "json":
         show_json(session, page, everything=everything, at_least=at_least)
         return
@@ -61,7 +61,7 @@ def show(
 
 
 def show_json(session: CliSession, page: Callable[[str | None], Any], *, everything: bool, at_least: int = 0) -> None:
-    """Print one page of JSON as the server sent it, or all pages as one document."""
+    """Print one page of JSON as the server sent it. With `everything` or `at_least`, join pages into one document."""
     import msgspec
 
     body = session.client.send(page(None))

@@ -87,7 +87,8 @@ class CliSession:
         return (live or found)[0].job_id  # the API lists the newest job first
 
     def run_id(self, run_or_job: str) -> str:
-        """Return the id of a run. For a job, return the id of the run that started last."""
+        """Return the id of a run. For a job, return the id of the run that started last, or of the next run if none has
+        started."""
         if is_id("r", run_or_job):
             return run_or_job
         job_id = self.job_id(run_or_job)

@@ -43,8 +43,8 @@ def first_run(session: CliSession, job_id: str) -> str:
 
 
 def look_until(look: Callable[[], T | None], every: float = 0.2) -> T:
-    """Call `look` until it returns a value, and return that. Restarts of servers are tolerated: an error is raised
-    after 60 seconds without an answer."""
+    """Call `look` until it returns a value, and return that. Restarts of servers are tolerated: `Unavailable` is raised
+    only after 60 seconds without an answer, or if no server has answered before."""
     from timeball.client.retrying import Retrying
     from timeball.domain.errors import Unavailable
 

@@ -21,7 +21,7 @@ PLACES: Final = 1_000_000
 
 
 class LogTail:
-    """The position of a follower in the output of a run.
+    """The position of a client that follows the output of a run.
 
     The client works in rounds. It requests `run` and calls `received` with the answer. If there is a `doubt`, it
     requests that and calls `found`. Then it reads `stream`, decodes the data into chunks, and calls `ended` at the end
@@ -89,11 +89,12 @@ class LogTail:
         self.pause = exchange.FIRST_PAUSE if self._silent and not self.over else 0.0
 
     def broke(self, error: NotFound | Unavailable) -> None:
-        """Handle an error of a round. Raise it if no server has answered yet, or none for 60 seconds."""
+        """Handle an error of a round. Raise it if no server has answered yet, or none for 60 seconds. If the run was
+        deleted between two rounds, end the rounds."""
         if isinstance(error, NotFound):
             if not self._retrying.reached:
                 raise error
-            # An edit or a pause deletes runs that have not started.
+            # An edit or a pause of the job deletes its runs that have not started.
             self.over, self.pause = True, 0.0
             return
         self.pause = self._retrying.pause(error)

@@ -11,7 +11,7 @@ from timeball.domain.instant import SECOND, Micros
 from timeball.system import monotonic
 
 NO_ANSWER_TIMEOUT: Final = 60 * SECOND
-"""Maximum time without an answer of any server: longer than a restart takes."""
+"""Maximum time without an answer of any server, in microseconds: longer than a restart takes."""
 
 
 class Retrying:

@@ -206,8 +206,8 @@ def job_body(flags: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _parameters(flags: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Merge the parameters of the job that is updated, of the file, and of the options. Later ones override earlier
-    ones."""
+    """Merge the parameters of the job that is updated, of the file, and of --param. Later ones override earlier ones.
+    None if no --param is given."""
     given = pairs(flags["params"], "--param")
     return {**flags.get("parameters", {}), **body.get("parameters", {}), **given} if given else None
 

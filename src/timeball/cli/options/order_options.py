@@ -63,7 +63,7 @@ _FAILURE_HELP = "After a run with this --ordering-key used up its retries: block
 
 
 def order_fields(flags: Mapping[str, Any]) -> dict[str, Any]:
-    """Return keyword arguments for a job from these options; None for each option that is not given."""
+    """Return keyword arguments for a job from these options; None for each option that is not given, or is `none`."""
     return {
         "overlap": _one_of(_OVERLAPS, flags["overlap"], "--overlap"),
         "ordering_key": _key(flags["ordering_key"]),

@@ -13,7 +13,7 @@ RUN_FAILED: Final = 1
 LIMIT: Final = 7
 OTHER: Final = 8
 CONFIGURATION: Final = 78
-"""`EX_CONFIG` of sysexits: if a supervisor restarts the command, it fails in the same way."""
+"""`EX_CONFIG` of sysexits: if a supervisor restarts the command unchanged, it fails in the same way."""
 TIMED_OUT: Final = 124
 INTERRUPTED: Final = 130
 

@@ -33,7 +33,7 @@ SPREAD_SECONDS: Final = 5
 LEAD: Final = 2
 """Seconds between the submission of the spread jobs and the first fire."""
 PROGRESS_TIMEOUT: Final = 60.0
-"""Maximum number of seconds without the end of another job."""
+"""Maximum number of seconds that the benchmark waits for the end of the next job."""
 PAGE: Final = 1_000
 
 NAME: Final = "timeball-bench"
