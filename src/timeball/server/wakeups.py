@@ -38,7 +38,7 @@ class LocalWakeups:
         self._wake_all(topic)
 
     def deliver(self, topic: str) -> None:
-        """Wake the loops of this process only. Called for a wakeup that another server sent."""
+        """Wake the loops of this process only. `wake` calls it, and the store for a wakeup that another server sent."""
         for subscription in self._subscriptions[Topic(topic)]:
             subscription.set()
 

@@ -1,4 +1,6 @@
-"""Decodes assignments into the task, the executor and the slots that they need. Equal specs are decoded once."""
+"""Decodes assignments into the task, the executor and the slots that they need. Small specs are cached, so that equal
+ones are decoded once.
+"""
 
 from __future__ import annotations
 

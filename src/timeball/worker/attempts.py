@@ -1,4 +1,6 @@
-"""All attempts that a worker holds: those that wait for their start, those that execute, and those that are to stop."""
+"""All attempts that a worker holds: those that wait for their start, those that execute or are to stop, and those that
+have ended and whose end the server has not confirmed yet.
+"""
 
 from __future__ import annotations
 
@@ -159,7 +161,7 @@ class Attempts:
 
     def make_room(self, token: int, number: int) -> None:
         """Execute a preemption order: suspend the attempt, so that its slots become free. An attempt that cannot be
-        suspended but may be repeated is returned to the queue."""
+        suspended but may be repeated is returned to the queue; otherwise it keeps its slots."""
         attempt = self._held.get(token)
         if attempt is None or not attempt.runs or attempt.stop is not None or number <= attempt.asked:
             return

@@ -123,8 +123,8 @@ class Confiner:
             self._forget()
 
     def receive(self) -> None:
-        """Store the rule set that a new process created and sent. A message that was truncated or lost its descriptor
-        is ignored."""
+        """Store the rule set that a new process created and sent. A message is ignored if it was truncated, lost its
+        descriptor, or was made before the last change of mounts."""
         try:
             data, ancillary, flags, _ = self.made.recvmsg(SEEN_SIZE, socket.CMSG_SPACE(4), socket.MSG_CMSG_CLOEXEC)
         except OSError:

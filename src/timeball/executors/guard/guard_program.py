@@ -9,7 +9,7 @@ imports few modules, so that a fork is cheap.
 
 On Linux, the main process of a job, the guard and its keeper (`guard.keeper`) are subreapers. A process that detaches
 itself from its job becomes a child of the job's main process. When that process ends, the guard inherits all its
-children, kills them, and only then reports the end of the job.
+children, kills them, and reports the end of the job when they are gone, or after `STRAY_SECONDS`.
 """
 
 from __future__ import annotations

@@ -61,8 +61,8 @@ class Created(Struct, frozen=True, gc=False):
 
 
 class _Around(Struct, frozen=True):
-    """The tasks, calendars and jobs that submitted jobs refer to. Mappings are keyed by the position of the job in the
-    batch."""
+    """The result of looking up the tasks, calendars, jobs and workers that submitted jobs need. The key of each mapping
+    is the position of a job in the batch."""
 
     refused: Mapping[int, TimeballError] = {}
     closures: Mapping[int, Closures] = {}

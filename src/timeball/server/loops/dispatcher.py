@@ -33,7 +33,8 @@ that the next claim covers several slots that became free."""
 CLAIM_RETRY_DELAY: Final = 2 * MILLISECOND
 """Microseconds before the next claim, after runs had to wait for a gate or were locked by another server."""
 MAX_RESERVED_WORKERS: Final = 64
-"""Maximum number of idle workers offered to one submit batch; the rest of the batch goes through the normal claim."""
+"""Maximum number of workers with a pending poll that are offered to one submit batch, and of workers whose next poll is
+expected soon. The rest of the batch goes through the normal claim."""
 MAX_ROUNDS: Final = 50
 """Maximum number of claims in one turn. A turn has to end for the loop to count as healthy."""
 AFTER_THE_TURN: Final = 1 << 62
