@@ -77,8 +77,8 @@ class OverviewStore(Protocol):
     async def attention_facts(self, tenant: str) -> AttentionFacts: ...
 
     async def sampled_runs(self, tenant: str, edges: Sequence[Micros], limit: int) -> Sample:
-        """Return a sample of the finished runs of a tenant: between each two consecutive edges, the `limit` runs with
-        the newest fires."""
+        """Return a sample of the finished runs of a tenant: between each two consecutive edges, those with the newest
+        fires, at most `limit`."""
         ...
 
     async def lane_jobs(

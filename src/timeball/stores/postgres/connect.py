@@ -31,7 +31,7 @@ SETTINGS: Final = {
     "application_name": "timeball",
     "synchronous_commit": "on",
     "default_transaction_isolation": "read committed",
-    # If a Timeball server hangs in a transaction, PostgreSQL releases its locks before its lease ends.
+    # If a Timeball server hangs in a transaction, PostgreSQL releases the locks before the lease of a worker (15 s) lapses.
     "idle_in_transaction_session_timeout": "10s",
     "jit": "off",
     "timezone": "UTC",

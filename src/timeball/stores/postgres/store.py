@@ -41,7 +41,7 @@ T = TypeVar("T")
 MIGRATION_LOCK: Final = 7_463_911_301
 TRIES: Final = 5
 SLOW_READ_TIMEOUT: float = 10.0
-"""Maximum seconds that a slow read may wait for its turn, and that each of its statements may take."""
+"""Maximum seconds that a slow read waits for other slow reads, and that each of its statements may take."""
 SAMPLE_EVERY: Final = 1.0
 """Seconds between two readings of the server's clock."""
 UNCERTAIN: Final = 4_000_000

@@ -5,7 +5,8 @@ The texts contain
     :name                                  a parameter
     {now}                                  the time of the store, in microseconds, when the statement runs
     {state.ready}, {hold.turn}, ...        a value by its name, see `names`
-    {batch b: id text, attempt bigint}     the parameter `b`, a list of tuples, as a table `b`
+    {batch b: id text, attempt bigint}     the parameter `b`, a list of tuples, as a table `b`; with a single column, a
+                                           list of values
     {numbered b: id text}                  the parameter `b`, a list, as a table `b` with a column `nth`, from 0
     {in b: text}                           true if a value is in the parameter `b`, a list
     {each runs r: b.id}                    join the row of `runs` with this id, as `r`, by an index lookup; the plan of

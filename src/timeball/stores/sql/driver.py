@@ -30,7 +30,8 @@ def scalar(rows: Sequence[Row]) -> Any:
 
 
 class Tx(Protocol):
-    """A database transaction. A parameter that the query declares as a batch takes a list with one tuple per row."""
+    """A database transaction. A parameter that the query declares as a batch takes a list with one tuple per row, or
+    with one value per row if the batch has a single column."""
 
     @property
     def may_be_done(self) -> bool:

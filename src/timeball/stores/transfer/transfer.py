@@ -40,7 +40,7 @@ from timeball.stores.transfer.source import Source
 from timeball.stores.transfer.target import TransferTarget
 
 MAX_WAIT: Final = MINUTE
-"""Maximum time to wait for the clock of the new store."""
+"""Maximum time to wait for the clock of the new store, in microseconds."""
 MAX_DAYS: Final = retention.DEFAULT // DAY + 1
 """Maximum number of days of history that get partitions. Each partition takes locks until the commit, and their number
 is limited; older days will be removed soon."""

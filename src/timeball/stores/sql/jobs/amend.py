@@ -75,7 +75,7 @@ class Writes(Struct):
     rebound: list[Job] = []
     """Jobs whose list of calendars changed."""
     moved: list[tuple[Job, Job]] = []
-    """Jobs that get another window slot, each after and before the change."""
+    """Jobs whose window slot changes, each after and before the change."""
 
 
 class Loaded(Struct, frozen=True):
@@ -200,9 +200,8 @@ async def _live_runs(tx: Tx, job_ids: Collection[str], all_runs_of: Container[st
 
 
 def _with_waiting(amendment: Amendment, job: Job, waiting: WaitingEvents | None) -> tuple[Amendment, Job]:
-    """Return the job with the first fire from upstream events that waits to be planned, and the amendment. If the
-    amendment gives the job a new schedule, all such fires are added to its `closing`: they are known only under the
-    lock on the job."""
+    """Return the amendment and the job, which gets the first fire from upstream events that waits to be planned. A new
+    schedule closes all these fires, which are known only under the lock on the job."""
     if waiting is None:
         return amendment, job
     if not amendment.keep_schedule:

@@ -35,7 +35,7 @@ MAX_NAMES_COMPARED: Final = 10_000
 UNLIMITED: Final = 1 << 40
 """A limit that no query reaches: more jobs than a store has."""
 MAX_SPECS_COMPARED: Final = 2_000
-"""Maximum number of jobs whose specs one page looks into."""
+"""Maximum number of jobs whose specs one page compares with a task kind or a type of schedule."""
 _NO_RUNS = "NOT EXISTS (SELECT 1 FROM runs r WHERE r.job_id = j.id)"
 _ACTIVE = resolve("j.state = {job.active}")
 _STATUSES = ("scheduled", "paused", "completed", "cancelled")

@@ -44,7 +44,7 @@ PAUSED_JOBS = query("paused_jobs")
 MAX_DEAD_LETTERS: Final = 1_000
 """Maximum number of dead letters that are read for the attention list."""
 MAX_FAILURES: Final = 200
-"""Maximum number of failed runs, newest first, whose jobs may be failing."""
+"""Maximum number of runs of each status of failure that are read, newest first, to find the failing jobs."""
 MAX_FAILING_JOBS: Final = 20
 """Maximum number of jobs with recent failures whose newest runs are read."""
 MAX_LAST_ENDS: Final = 20

@@ -247,7 +247,7 @@ def _with_status(wanted: list[Status], unattended: bool) -> list[str]:
     if unattended:
         conditions += _UNATTENDED
     if wanted and Status.SUCCEEDED not in wanted and not (unattended and wanted == [Status.DEAD]):
-        conditions.append(_NOT_SUCCEEDED)  # the condition of the index; dead letters have an index of their own
+        conditions.append(_NOT_SUCCEEDED)  # as in the partial index; dead letters have another
     return conditions
 
 
@@ -255,7 +255,7 @@ def _of_origin(origin: frozenset[Origin]) -> list[str]:
     if not origin:
         return []
     wanted = [_one_of("r.origin", sorted(each.value for each in origin))]
-    return wanted if Origin.SCHEDULE in origin else [*wanted, _NOT_SCHEDULED]  # the condition of the index
+    return wanted if Origin.SCHEDULE in origin else [*wanted, _NOT_SCHEDULED]  # as in the partial index
 
 
 def _one_of(column: str, values: list[str]) -> str:

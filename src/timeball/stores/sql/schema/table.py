@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 as_tuple: Callable[[Struct], Any] = msgspec.structs.astuple
-"""The values of a row, in the order of its columns."""
+"""Returns the values of a row, in the order of its columns."""
 _KINDS: Final[dict[object, str]] = {str: "text", int: "bigint", float: "double precision", bytes: "bytea"}
 
 
