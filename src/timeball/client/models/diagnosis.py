@@ -35,7 +35,7 @@ class Ledger(Model, frozen=True):
 
     @property
     def balanced(self) -> bool:
-        """True if every due fire has a verdict."""
+        """True if the counts of all verdicts add up to the due fires."""
         return self.due == sum(self.counts.values())
 
     def joined(self, page: Ledger) -> Ledger:

@@ -30,7 +30,7 @@ class Attempt(Model, frozen=True):
 
 
 class Lateness(Model, frozen=True):
-    """The time between the fire of a run and its start, in milliseconds. The parts add up to the total."""
+    """The time from the due time of a run until its start, in milliseconds. The parts add up to the total."""
 
     scheduler_ms: float = 0
     """Milliseconds from the due time until the run was created."""
@@ -82,13 +82,14 @@ class Run(Model, frozen=True):
     start_by: datetime | None = None
     """The last time at which the run may start."""
     blocked_by: list[str] = []
-    """What blocks the run: `overlap`, `turn`, `gate:limit:KEY`, `gate:rate:KEY` or `gate:host:NAME`."""
+    """What blocks the run: `overlap` (an earlier run of the job), `turn` (its ordering key), `gate:limit:KEY`,
+    `gate:rate:KEY` or `gate:host:NAME` (the circuit breaker of a host)."""
     ordering_key: str | None = None
     origin: str = ""
     attempt: int = 0
     executor_id: str | None = None
     fencing_token: int | None = None
-    """Fencing token of the last attempt. Only writes with this token are accepted."""
+    """Fencing token of the last attempt. The server accepts reports about the run only with this token."""
     start_time: datetime | None = None
     end_time: datetime | None = None
     progress: str | float | None = None
@@ -145,7 +146,8 @@ class RunSpec(Model, frozen=True):
 
 
 class Retried(Model, frozen=True):
-    """The result of an action on one of several runs: the new run, or the reason why nothing was done."""
+    """The result of an action on one of several runs: the new run, if the action creates one, or the reason why the
+    action was refused."""
 
     run_id: str
     retried_as: str | None = None

@@ -59,9 +59,9 @@ class StoreClock(Model, frozen=True):
 
     store_time: datetime
     wall_clock: datetime | None = None
-    """None if the clock of the database server is the time of the store."""
+    """None on PostgreSQL, where the clock of the database server is the time of the store."""
     ahead_seconds: float = 0.0
     planning_held_since: datetime | None = None
-    """Since when the planner turns no fires into runs, because the wall clock stepped ahead; None if it does."""
+    """Since when the planner turns no fires into runs, because the wall clock stepped ahead; None: it works as usual."""
     accepted_in_seconds: float | None = None
     why: str = ""

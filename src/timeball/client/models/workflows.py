@@ -38,12 +38,12 @@ class TaskOfRun(Model, frozen=True):
     start_time: datetime | None = None
     end_time: datetime | None = None
     instances: int | None = None
-    """Number of runs of a task with `forEach`."""
+    """Number of instances of a task with `forEach`, one per item; None for other tasks."""
     instances_open: int | None = None
 
 
 class InstanceOfRun(Model, frozen=True):
-    """One run of a task with `forEach`."""
+    """The instance of a task with `forEach` for one item of the list. It has a run once it has started."""
 
     name: str
     index: int = 0
