@@ -31,7 +31,7 @@ SETTINGS: Final = {
     "application_name": "timeball",
     "synchronous_commit": "on",
     "default_transaction_isolation": "read committed",
-    # If a Timeball server hangs in a transaction, PostgreSQL releases the locks before the lease of a worker (15 s) lapses.
+    # If a Timeball server hangs in a transaction, PostgreSQL releases the locks before worker leases (15 s) lapse.
     "idle_in_transaction_session_timeout": "10s",
     "jit": "off",
     "timezone": "UTC",
