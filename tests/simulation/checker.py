@@ -591,8 +591,7 @@ def _check_caught_up(case: Case, row: Run, following: Run | None, rule: str, win
 
 def _judged_truly(checker: Checker) -> None:
     """The ledger says on time only for runs that started on time. A step of the clock that the store accepted after the
-    due instant is no delay. Either the worker got the run before the step and waited for the time that was left, or the
-    store accepted the step only after the start, because a longer step hid it."""
+    due instant is no delay: the worker got the run before the step, and waited for the time that was left."""
     for case in checker.cases:
         for row in case.rows:
             if row.verdict is Verdict.ON_TIME:

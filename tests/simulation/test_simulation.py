@@ -47,7 +47,10 @@ def test_promises_hold_in_worlds_of_their_own(theme: str, first: int) -> None:
         pytest.param("calendars", 211, id="a server dies while its planner waits for a turn of the shared event loop"),
         pytest.param("clocks", 67, id="the clock steps between the due instant and the start of a run"),
         pytest.param("clocks", 77, id="the same with a shorter step"),
-        pytest.param("clocks", 330, id="a long step of the clock hides short ones from a store that no server reads"),
+        pytest.param("clocks", 330, id="a long step of the clock hides short ones from a store that no server uses"),
+        pytest.param("clocks", 607, id="the same before a run replaces another"),
+        pytest.param("clocks", 679, id="the same at the end of the world"),
+        pytest.param("clocks", 650, id="two long steps of the clock look like one to a store that no server uses"),
     ],
 )
 def test_promises_hold_where_they_once_broke(theme: str, seed: int) -> None:

@@ -470,6 +470,8 @@ class World:
             self._look_for_stopped_schedules()
             self._look_for_forgotten()
             await self._wind_up()
+        else:
+            clocks.use(self)
         self.over = True
 
     def _calm_down(self) -> None:
