@@ -147,7 +147,7 @@ def _rate(text: str | None) -> dict[str, Any] | None:
 
 
 def _length(text: str, option: str) -> str:
-    """Check a length of time such as `1m`. A unit alone, such as `m`, means one of it."""
+    """Check a length of time such as `1m`. A unit alone, such as `m`, means one of that unit."""
     from timeball.domain import duration
     from timeball.domain.errors import Invalid
     from timeball.domain.instant import MILLISECOND

@@ -81,8 +81,8 @@ class WorkflowMethods(Asking):
         return self.ask(requests.cancel_workflow_run(run_id))
 
     def retry_workflow_run(self, run_id: str) -> WorkflowRun:
-        """Retry a workflow run and return the run that replaces it. Tasks that succeeded are kept; all others run
-        again."""
+        """Retry a workflow run and return the run that replaces it. Failed tasks, and tasks that were skipped because
+        of them, run again. Other tasks keep their results, unless a task that they need runs again."""
         return self.ask(requests.retry_workflow_run(run_id))
 
 
@@ -152,6 +152,6 @@ class AsyncWorkflowMethods(AsyncAsking):
         return await self.ask(requests.cancel_workflow_run(run_id))
 
     async def retry_workflow_run(self, run_id: str) -> WorkflowRun:
-        """Retry a workflow run and return the run that replaces it. Tasks that succeeded are kept; all others run
-        again."""
+        """Retry a workflow run and return the run that replaces it. Failed tasks, and tasks that were skipped because
+        of them, run again. Other tasks keep their results, unless a task that they need runs again."""
         return await self.ask(requests.retry_workflow_run(run_id))

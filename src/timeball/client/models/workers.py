@@ -62,6 +62,6 @@ class StoreClock(Model, frozen=True):
     """None on PostgreSQL, where the clock of the database server is the time of the store."""
     ahead_seconds: float = 0.0
     planning_held_since: datetime | None = None
-    """Since when the planner turns no fires into runs, because the wall clock stepped ahead; None: it works as usual."""
+    """Since when the planner turns no fires into runs, because the wall clock stepped ahead; None: planning works."""
     accepted_in_seconds: float | None = None
     why: str = ""
