@@ -81,7 +81,7 @@ class HeldAttempt(Struct, eq=False):
     refused: bool = False
     """True if the server has refused the outcome of the attempt."""
     unreported: Outcome | None = None
-    """The real outcome of the attempt, while a failure is reported in its place because the server refused that
+    """The real outcome of the attempt, while a failure is reported in its place because the server could not store the
     outcome."""
     output: AttemptOutput | None = None
     alarm: Timer | None = None

@@ -22,7 +22,7 @@ CURRENT_REPORTS: Final[ContextVar[Reports]] = ContextVar("timeball_speaker")
 
 
 class _Stream:
-    """Replaces a standard stream."""
+    """Replaces a standard stream: text of a function goes to its attempt, all other text to the original stream."""
 
     def __init__(self, name: str, behind: TextIO) -> None:
         self._name = name

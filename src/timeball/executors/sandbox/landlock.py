@@ -20,7 +20,7 @@ from typing import Final
 CREATE_RULESET: Final = 444
 ADD_RULE: Final = 445
 RESTRICT_SELF: Final = 446
-"""Numbers of the system calls. They are the same on every architecture."""
+"""Numbers of the system calls. They are the same on all common architectures."""
 CREATE_RULESET_VERSION: Final = 1
 RULE_PATH_BENEATH: Final = 1
 RESTRICT_SELF_LOG_SAME_EXEC_OFF: Final = 1

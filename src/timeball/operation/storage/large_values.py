@@ -66,7 +66,7 @@ class ValuePlace:
 
 
 class LargeValueStore:
-    """Reads and writes large values. Without a place nothing is offloaded, and existing objects cannot be read."""
+    """Reads and writes large values. If `place` is None, nothing is offloaded, and existing objects cannot be read."""
 
     def __init__(self, place: ValuePlace | None = None) -> None:
         self._place = place

@@ -33,8 +33,8 @@ _log = structlog.get_logger()
 
 class DayArchiver:
     """Implements `timeball.ports.store.maintenance.Archiver`. It archives one day at a time, in a task of its own, so
-    that a large day does not block the maintenance loop. When it archives a day again, it leaves out the runs that it
-    archived before, except those that ended within `LATEST_REPORT` before that. It may be stopped at any moment.
+    that a large day does not block the maintenance loop. When it archives a day again, it leaves out the runs that
+    ended more than `LATEST_REPORT` before it archived that day last. It may be stopped at any moment.
     """
 
     def __init__(

@@ -1,4 +1,6 @@
-"""The dispatcher: the loop that claims due runs for workers with a pending poll, all pending polls in one claim."""
+"""The dispatcher: the loop that claims runs that are due, or due soon, for workers with a pending poll. One claim
+covers all pending polls.
+"""
 
 from __future__ import annotations
 

@@ -56,9 +56,9 @@ class Delivery:
         await self._settle([released(claim, now) for claim in claims])
 
     async def _fetch_and_answer(self, claims: Sequence[Claim], polls: set[tuple[str, int]]) -> None:
-        """Read the large parameters of these runs from object storage, then answer their polls. A run whose parameters
-        cannot be read is released and tried again later. Until then nothing else is claimed for these polls, because a
-        poll has one answer.
+        """Read the large parameters of these runs from object storage, then answer their polls. During the reads
+        nothing else is claimed for these polls, because a poll has one answer. A run whose parameters cannot be read is
+        released and tried again later.
         """
         complete: list[Claim] = []
         try:
