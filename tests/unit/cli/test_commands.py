@@ -465,6 +465,11 @@ def test_a_run_is_shown_with_its_attempts(server: StubServer, run: Timeball) -> 
     out = run("runs", "show", RUN_ID).stdout
     assert "late\t10 ms\n" in out
     assert "attempt 1\texit code 1 (on w)\n" in out
+    ended = {**attempt, "startTime": "2026-03-01T02:00:00Z", "endTime": "2026-03-01T02:00:03Z"}
+    for _ in range(2):
+        server.on("GET", f"/v1/runs/{RUN_ID}", {**RUN, "attempts": [ended]})
+    out = [run("runs", "show", RUN_ID).stdout for _ in range(2)][-1]
+    assert "attempt 1\texit code 1 (on w, started 2026-03-01T02:00:00Z, took 3 s)\n" in out
 
 
 def test_logs_are_printed_byte_by_byte(server: StubServer, run: Timeball) -> None:

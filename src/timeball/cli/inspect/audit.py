@@ -32,6 +32,9 @@ def audit(session: CliSession, job: str, *, since: str | None, until: str | None
     Prints one line that must add up, then every fire that was not on time, with the reason. Exits with 1 if the line
     does not add up, which would be a bug in Timeball. A fire is `open`, without a verdict yet, while its run is live.
 
+    `of which` splits the lateness: `scheduler` until the run was created, `blocked` by an earlier run or a limit,
+    `queue` until a worker had room, and `worker` until the worker started it.
+
     \b
     Examples:
       timeball audit etl --from 24h

@@ -304,10 +304,15 @@ def _attempt(attempt: Attempt) -> str:
     ending = "ended" if attempt.end_time else "is running"
     if attempt.error:
         ending = failure_text(attempt.error.kind, attempt.error.message)
-    return f"{ending} (on {attempt.executor_id or 'no worker'})"
+    facts = [f"on {attempt.executor_id or 'no worker'}"]
+    if attempt.start_time is not None:
+        facts.append(f"started {times.exact(attempt.start_time)}")
+    if length := took(attempt):
+        facts.append(f"took {length}")
+    return f"{ending} ({', '.join(facts)})"
 
 
-def took(run: Run) -> str:
+def took(run: Run | Attempt) -> str:
     if run.start_time is None or run.end_time is None:
         return ""
     return english.about(int((run.end_time - run.start_time).total_seconds() * 1_000_000))
