@@ -1,7 +1,8 @@
 """The layout of a table on a terminal: which columns fit, and how wide each of them is.
 
-Ids and times are never broken over lines, so that they can be read and copied. Other texts are: first between words,
-then within them. Columns without a value in any row are left out, and optional columns if the terminal is too narrow.
+An id or a time is always on one line, so that it can be read and copied. Other texts that are too long continue on the
+next line: they are broken between words, and within a word that is longer than the column. Columns without a value in
+any row are left out, and so are optional columns if the terminal is too narrow.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from typing import Final, NamedTuple
 GAP: Final = 2
 """Characters between two columns."""
 COMFORTABLE: Final = 16
-"""Longest part of a text that is kept on one line while optional columns can be left out instead."""
+"""Words of up to this many characters stay on one line, as long as leaving out optional columns makes that possible."""
 NARROWEST: Final = 9
-"""Longest part of a text that is always kept on one line: long enough for all statuses."""
+"""Words of up to this many characters always stay on one line. No status is longer."""
 _UNBREAKABLE: Final = re.compile(r"[a-z]{1,4}_[0-9a-f]{16,}|[0-9a-f]{12}|\d{4}-\d\d-\d\dT\S+")
 """An id, a fingerprint, or an exact time."""
 
@@ -30,7 +31,7 @@ class TextColumn(NamedTuple):
         return max(len(self.title), *map(len, self.cells))
 
     def narrow_width(self, kept: int) -> int:
-        """Return the least width, if parts of a text with up to `kept` characters stay on one line."""
+        """Return the smallest width with which words of up to `kept` characters stay on one line."""
         return max(len(self.title), *(self._narrow(cell, kept) for cell in self.cells))
 
     def _narrow(self, cell: str, kept: int) -> int:
