@@ -45,7 +45,7 @@ def greet(started: StartedServer, config: ServerConfig, link: str | None = None)
     elif on_terminal:
         lines += [f"  admin key  {_key_place(config)}"]
     print("\n".join(lines), flush=True)
-    if not (on_terminal and sys.stderr.isatty()):  # there, the printed lines say the same
+    if not (on_terminal and sys.stderr.isatty()):  # on a terminal, the printed lines say the same
         _log.info(
             "server is up",
             address=started.address,

@@ -97,7 +97,8 @@ def _tell(session: CliSession, run: Run) -> None:
 
 
 def _show_output(session: CliSession, run: Run) -> None:
-    """Print the last lines of the last attempt's output. The run has ended, so an error here must not hide how."""
+    """Print the last lines of the last attempt's output. If the output cannot be read, say so on stderr: such an error
+    must not change the exit code of the command, which is that of the run."""
     from timeball.client.requests import runs as requests
     from timeball.domain.errors import TimeballError
 
