@@ -17,6 +17,7 @@ from timeball.domain import ids
 from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND, Micros
 from timeball.domain.job.job import Job
 from timeball.domain.retention import day_of
+from timeball.domain.run.error_fingerprint import NO_FINGERPRINT
 from timeball.domain.run.ledger import Origin
 from timeball.domain.run.run import Run
 from timeball.domain.run.status import Status
@@ -157,7 +158,8 @@ class Past:
             "letters-error": meaning(dead_letters=True, fingerprint="f1"),
             "letters-job": meaning(dead_letters=True, job_id=common),
             "error": meaning(fingerprint="rare"),
-            "no-error": meaning(fingerprint="none"),
+            "unknown-error": meaning(fingerprint="f0"),
+            "no-error": meaning(fingerprint=NO_FINGERPRINT),
             "unusual": meaning(origin=unusual),
             "unusual-times": meaning(origin=unusual, **times),
             "usual": meaning(origin=frozenset({Origin.SCHEDULE})),

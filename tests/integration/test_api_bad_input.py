@@ -89,7 +89,7 @@ async def test_the_scheme_of_the_header_has_no_case(api: Api) -> None:
         "/v1/",
         "/v1/jobs/",
         "/v2/jobs",
-        "/v1/jobs:bulk",
+        "/v1/jobs:many",
         f"/v1/jobs/{JOB_ID}/nothing",
         "/v1/%00",
         "/v1/%ff",

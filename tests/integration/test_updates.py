@@ -6,16 +6,18 @@ import pytest
 from msgspec import structs
 
 from tests.support.still import START, World
+from timeball.domain import ids
 from timeball.domain.dispatch.overlap import Overlap
 from timeball.domain.instant import DAY, HOUR, MINUTE, SECOND, Micros, render
 from timeball.domain.job.job import JobSpec
 from timeball.domain.run.ledger import Origin
+from timeball.domain.run.run import new_run
 from timeball.domain.schedule.schedule import CronSchedule, Date, Immediate, Interval
 from timeball.operation.jobs import amend
 from timeball.operation.jobs.pause import pause, resume
 from timeball.operation.jobs.update import update
 from timeball.operation.runs.cancel import cancel_job, cancel_run
-from timeball.operation.runs.run_now import manual_run, run_now
+from timeball.operation.runs.run_now import run_now
 from timeball.ports.store.queries import RunFilter
 
 
@@ -148,7 +150,8 @@ async def test_a_run_that_was_asked_for_survives_an_edit(world: World) -> None:
     """Also when this server's clock was ahead of the store's when it was asked for."""
     job = await world.create(Interval(expression="24h"))
     found = (await world.store.jobs([job]))[job].job
-    asked = manual_run(world.context, found, world.time + SECOND, Origin.MANUAL)
+    later = world.time + SECOND
+    asked = new_run(found, ids.run(later, world.context.rng), Origin.MANUAL, later, later)
     await world.store.trigger([asked])
     await update(world.context, "default", job, renamed)
     assert asked.id in await world.store.runs([asked.id])

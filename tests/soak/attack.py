@@ -24,6 +24,8 @@ STRANGERS = 1_000
 FOLLOWERS = 60
 TIMEOUT = 30.0
 """Seconds for one request."""
+MAX_ROUNDS = 10
+"""How often an attack is repeated that got no answer: a phase of a few seconds may be too short on a busy machine."""
 
 DENSE = [{"cron": f"{n % 60} * * * *", "for": f"{1 + n % 50}m"} for n in range(250)]
 WEEKLY = [{"cron": f"{n % 60} {n % 24} * * {n % 7}", "for": "1m", "reason": f"window {n}"} for n in range(100)]
@@ -252,24 +254,31 @@ async def repeat(by: Attackers, name: str, end: float) -> None:
 
 async def main(case: dict[str, Any]) -> None:
     answers: Counter[str] = Counter()
-    seconds = case["seconds"]
-    end = _now() + seconds
     timeout = aiohttp.ClientTimeout(total=TIMEOUT)
     connector = aiohttp.TCPConnector(limit=300)
     async with aiohttp.ClientSession(timeout=timeout, connector=connector) as http:
         by = Attackers(case, http, answers)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds), asyncio.TaskGroup() as group:
-                for name in ATTACKS:
-                    group.create_task(repeat(by, name, end))
-                group.create_task(followers(by, end))
-                port = int(by.url.rpartition(":")[2])
-                for number in range(case.get("strangers", STRANGERS)):
-                    kind = strangers.KINDS[number % len(strangers.KINDS)]
-                    group.create_task(strangers.bother(port, kind, seconds, answers))
-                    if number % 50 == 49:
-                        await asyncio.sleep(0.1)
+        for _ in range(MAX_ROUNDS):
+            with contextlib.suppress(TimeoutError):
+                await _attack(by, case, answers)
+            if answers:
+                break
     print(json.dumps(answers))
+
+
+async def _attack(by: Attackers, case: dict[str, Any], answers: Counter[str]) -> None:
+    seconds = case["seconds"]
+    end = _now() + seconds
+    async with asyncio.timeout(seconds), asyncio.TaskGroup() as group:
+        for name in ATTACKS:
+            group.create_task(repeat(by, name, end))
+        group.create_task(followers(by, end))
+        port = int(by.url.rpartition(":")[2])
+        for number in range(case.get("strangers", STRANGERS)):
+            kind = strangers.KINDS[number % len(strangers.KINDS)]
+            group.create_task(strangers.bother(port, kind, seconds, answers))
+            if number % 50 == 49:
+                await asyncio.sleep(0.1)
 
 
 def _python(function: str, schedule: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -182,7 +182,11 @@ def statement(name: str, **parts: str) -> Query:
 
 
 def _statuses(where: RunFilter) -> frozenset[Status]:
-    return frozenset({Status.DEAD}) if where.dead_letters else where.status
+    if where.dead_letters:
+        return frozenset({Status.DEAD})
+    if where.fingerprint == NO_FINGERPRINT:  # only runs that gave up are meant; the index on their statuses finds them
+        return where.status.intersection(GAVE_UP) or where.status or frozenset(GAVE_UP)
+    return where.status
 
 
 def _given(where: RunFilter, of_jobs: bool) -> frozenset[str]:
