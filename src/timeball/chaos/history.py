@@ -54,8 +54,8 @@ class Row(Struct, frozen=True, kw_only=True):
     workers: tuple[str, ...] = ()
     """The workers of its attempts, in order; empty if the job recorded its first attempt, or no attempt."""
     effective: int | None = None
-    """The token of the attempt whose result was stored; None if the job recorded fewer than two attempts, or the run did
-    not succeed."""
+    """The token of the attempt whose result was stored; None if the job recorded fewer than two attempts, or if the run
+    did not succeed."""
 
 
 class Fault(Struct, frozen=True, kw_only=True):
