@@ -166,6 +166,7 @@ WORKFLOW = {
         {"name": "alarm", "needs": ["load"], "runIf": "any_failed", "task": {"kind": "shell", "command": "echo alarm"}},
     ],
 }
+FREEZE, RESIZE = "freeze", "resize-picture"
 CALENDAR = {
     "timezone": "Europe/Berlin",
     "entries": [
@@ -186,6 +187,8 @@ class Demo:
     dead_run_id: str
     workflow_id: str
     workflow_run_id: str
+    calendar: str
+    task: str
 
 
 @contextlib.contextmanager
@@ -200,12 +203,12 @@ def running_demo(folder: Path, hours: int = 24) -> Iterator[Demo]:
 
 def _filled(api: Api, ids: dict[str, str]) -> Demo:
     """Create everything beside the jobs, and wait until it has run."""
-    api.call("PUT", "/v1/calendars/freeze", expect=201, json=CALENDAR)
-    api.call("PUT", "/v1/tasks/resize-picture", expect=201, json={"kind": "shell", "command": "resize --width 800"})
+    api.call("PUT", f"/v1/calendars/{FREEZE}", expect=201, json=CALENDAR)
+    api.call("PUT", f"/v1/tasks/{RESIZE}", expect=201, json={"kind": "shell", "command": "resize --width 800"})
     api.call("POST", "/v1/api-keys", expect=201, json={"role": "worker", "name": "warehouse-worker"})
     month_end = {"type": "cron", "expression": "0 6 28 * *", "timezone": "Europe/Berlin"}
     shell = {"kind": "shell", "command": "echo closing the month"}
-    api.create({"name": "close-the-month", "task": shell, "schedule": month_end, "calendars": ["freeze"]})
+    api.create({"name": "close-the-month", "task": shell, "schedule": month_end, "calendars": [FREEZE]})
     paused = api.create({"name": "partner-feed", "task": shell, "schedule": {"type": "interval", "expression": "10m"}})
     api.call("POST", f"/v1/jobs/{paused}/pause", json={"reason": "the partner moves to a new address until Monday"})
     workflow = api.call("POST", "/v1/workflows", expect=201, json=WORKFLOW)["workflowId"]
@@ -224,6 +227,8 @@ def _filled(api: Api, ids: dict[str, str]) -> Demo:
         dead_run_id=dead["runId"],
         workflow_id=workflow,
         workflow_run_id=workflow_run["runId"],
+        calendar=FREEZE,
+        task=RESIZE,
     )
 
 

@@ -28,10 +28,16 @@ PAGES = {
     "workflow-run": "/workflow-runs/{workflow_run_id}",
     "dead-letters": "/dead-letters",
     "calendars": "/calendars",
+    "calendar": "/calendars/{calendar}",
+    "calendar-edit": "/calendars/{calendar}/edit",
+    "calendar-new": "/new/calendar",
     "backfills": "/backfills",
     "forecast": "/forecast",
     "workers": "/workers",
     "tasks": "/tasks",
+    "task": "/tasks/{task}",
+    "task-edit": "/tasks/{task}/edit",
+    "task-new": "/new/task",
     "keys": "/keys",
 }
 """The addresses, by the names of the pictures."""

@@ -142,6 +142,10 @@ DIALOGS: dict[str, tuple[str, Callable[[Any], Any], str]] = {
         lambda page: page.get_by_role("article").get_by_role("button", name="Edit").first,
         "",
     ),
+    "delete-calendar": ("calendar", button("Delete"), ""),
+    "delete-task": ("task", button("Delete"), ""),
+    "new-backfill": ("backfills", button("New backfill"), ""),
+    "new-key": ("keys", button("New key"), ""),
 }
 """By name: the page, the button, and the item if the button opens a menu."""
 

@@ -244,7 +244,7 @@ function DeleteDialog({ name, open, onClose }: { name: string; open: boolean; on
     >
       <p>
         It cannot be taken back. A calendar that jobs use cannot be deleted: remove it from the{' '}
-        <Link to="/calendars/$name" params={{ name }} onClick={onClose} className="text-accent hover:underline">
+        <Link to="/calendars/$name" params={{ name }} onClick={onClose} className="text-accent underline">
           jobs that use it
         </Link>{' '}
         first.

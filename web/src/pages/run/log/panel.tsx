@@ -182,7 +182,7 @@ export function LogPanel({ run }: { run: Run }) {
       )}
       <div className={cx('relative flex min-h-0 flex-col', large && 'flex-1')}>
         {isEmpty ? (
-          <p className="bg-sunken px-4 py-8 text-center text-ink-3 text-sm">
+          <p aria-busy={source.state === 'reading'} className="bg-sunken px-4 py-8 text-center text-ink-3 text-sm">
             {emptyText(source.state, run.startTime === null)}
           </p>
         ) : (
