@@ -4062,7 +4062,7 @@ export interface components {
         /**
          * Lost
          * @description The lease of the worker lapsed. This counts as an attempt. The run is retried without backoff, unless its
-         *         delivery is at most once.
+         *         delivery is at most once, its retries are exhausted, or its cancellation was requested.
          */
         Lost: {
             /** @enum {unknown} */
@@ -4092,8 +4092,8 @@ export interface components {
         };
         /**
          * Beat
-         * @description Renews the lease of a session. The lease lasts for `WorkerRegistered.lease` from the moment at which the worker
-         *         sent the beat, not from the answer.
+         * @description Renews the lease of a session. The worker counts `WorkerRegistered.lease` from the moment at which it sent the
+         *         beat, not from the answer.
          */
         Beat: {
             session: string;
