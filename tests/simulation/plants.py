@@ -554,6 +554,7 @@ def _pruned_by_day(world: World) -> Patches:
     return [
         _text(maintenance, "RUNS_TO_PRUNE", "AND h.finished_at < :before", "AND :before IS NOT NULL"),
         _text(maintenance, "OLDEST_TO_PRUNE", "AND h.finished_at < :before", "AND :before IS NOT NULL"),
+        _text(maintenance, "PRUNE_RUNS", "AND finished_at < :before", "AND :before IS NOT NULL"),
     ]
 
 

@@ -97,8 +97,9 @@ async def migrate(tx: Tx, dialect: Dialect, migrations: list[Migration]) -> list
 
 
 def log_applied(migrations: list[Migration]) -> None:
-    """Log which migrations a starting server has applied. Called after the commit."""
-    if not migrations:
+    """Log which migrations a starting server has applied. Called after the commit. A script that opens a store without
+    configured logs gets no line, because structlog would print it to the standard output of the script."""
+    if not migrations or not structlog.is_configured():
         return
     schema = migrations[-1].version
     if migrations[0].version == 1:

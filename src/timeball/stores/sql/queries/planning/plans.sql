@@ -117,8 +117,8 @@ WHERE (holds & {hold.overlap}) = {hold.overlap} AND state = {state.blocked} AND 
 RETURNING id, job_id, tenant, state, attempt, fire_time, eligible_at, {now};
 
 -- name: release
--- For each job whose live runs, apart from those of backfills and workflow tasks, are all blocked by the overlap rule:
--- unblock the first one. The jobs are locked.
+-- Unblock the first run of each job whose live runs, apart from those of backfills and workflow tasks, are all blocked by
+-- the overlap rule. The jobs are locked.
 UPDATE runs SET holds = holds - {hold.overlap}, state = CASE WHEN holds = {hold.overlap} THEN {state.ready} ELSE {state.blocked} END,
   eligible_at = {greatest}(COALESCE(due_at, fire_time), {now})
 WHERE (holds & {hold.overlap}) = {hold.overlap} AND state = {state.blocked} AND id IN (
