@@ -25,23 +25,37 @@ def environment_of(attempt: ExecutorAttempt, extra: Mapping[str, str], user: Job
     """Return the environment of a job process. Of the worker's variables it has only the basic ones. The entries of the
     task replace these, but not the identity of the attempt (`TIMEBALL_…`, `TRACEPARENT`).
     """
+    env = basic_variables(user)
+    env.update(extra)
+    env.pop("TIMEBALL_PARAMETERS", None)
+    env.update(attempt_variables(attempt))
+    return env
+
+
+def basic_variables(user: JobUser | None) -> dict[str, str]:
+    """Return the variables that all job processes of a worker have."""
     env = {"PATH": DEFAULT_PATH}
     env.update((name, os.environ[name]) for name in INHERITED if name in os.environ)
     if user is not None:
         env.update(HOME=user.home, USER=user.name, LOGNAME=user.name, SHELL=user.shell)
-    env.update(extra)
-    env["TIMEBALL_JOB_ID"] = attempt.job_id
-    env["TIMEBALL_RUN_ID"] = attempt.run_id
-    env["TIMEBALL_ATTEMPT"] = str(attempt.attempt)
-    env["TIMEBALL_FENCING_TOKEN"] = str(attempt.token)
-    env["TIMEBALL_FIRE_TIME"] = instant.render(attempt.fire_time)
-    env["TRACEPARENT"] = traceparent(attempt)
-    env["TIMEBALL_PROCESS"] = f"{attempt.run_id}/{attempt.token}"
+    return env
+
+
+def attempt_variables(attempt: ExecutorAttempt) -> dict[str, str]:
+    """Return the variables with the identity and the parameters of an attempt."""
+    env = {
+        "TIMEBALL_JOB_ID": attempt.job_id,
+        "TIMEBALL_RUN_ID": attempt.run_id,
+        "TIMEBALL_ATTEMPT": str(attempt.attempt),
+        "TIMEBALL_FENCING_TOKEN": str(attempt.token),
+        "TIMEBALL_FIRE_TIME": instant.render(attempt.fire_time),
+        "TRACEPARENT": traceparent(attempt),
+        "TIMEBALL_PROCESS": f"{attempt.run_id}/{attempt.token}",
+    }
     parameters = encoded_parameters(attempt)
     if len(parameters) <= MAX_PARAMETERS:
         env["TIMEBALL_PARAMETERS"] = parameters.decode()
     else:
-        env.pop("TIMEBALL_PARAMETERS", None)
         attempt.log(
             "system", f"TIMEBALL_PARAMETERS is not set: {len(parameters)} bytes are too large for the environment\n"
         )

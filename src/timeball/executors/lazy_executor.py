@@ -6,13 +6,18 @@ tasks.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
-from timeball.domain.run.lifecycle import Outcome
+from timeball.domain.run.lifecycle import Failed, Failure, Outcome
+from timeball.domain.task.task import Task, kind_of
+from timeball.executors import results
 from timeball.executors.shortage import beginning
 from timeball.executors.threads import in_own_thread
-from timeball.ports.executor import Executor, ExecutorAttempt
+from timeball.ports.executor import BackgroundExecutor, Executor, ExecutorAttempt, OutOfResources
+
+A = TypeVar("A", bound=ExecutorAttempt)
 
 
 class Closable(Executor, Protocol):
@@ -21,15 +26,22 @@ class Closable(Executor, Protocol):
     def close(self) -> Awaitable[None]: ...
 
 
-class LazyExecutor:
-    """`make` imports and creates the executor. It runs in a thread, so that leases are renewed during the import.
-    Attempts that start at the same time may call it more than once; the first executor that was created is used.
-    """
+class ClosableInBackground(BackgroundExecutor, Closable, Protocol):
+    """An executor that executes attempts in the background and has to be closed."""
 
-    def __init__(self, kind: str, make: Callable[[], Closable]) -> None:
+
+E = TypeVar("E", bound=Closable)
+
+
+class LazyExecutor(Generic[E]):
+    """Executes attempts with the executor that `make` imports and creates for the first of them. `make` runs in a
+    thread, so that leases are renewed during the import. Attempts that start at the same time may call it more than
+    once; the first executor that was created is used."""
+
+    def __init__(self, kind: str, make: Callable[[], E]) -> None:
         self.kind = kind
         self._make = make
-        self._executor: Closable | None = None
+        self._executor: E | None = None
 
     async def close(self) -> None:
         if self._executor is not None:
@@ -40,7 +52,35 @@ class LazyExecutor:
             self._executor = await self._first_made()
         return await self._executor.execute(attempt)
 
-    async def _first_made(self) -> Closable:
+    async def _first_made(self) -> E:
         with beginning():
             made = await in_own_thread(self._make)
         return self._executor or made
+
+
+class LazyBackgroundExecutor(LazyExecutor[ClosableInBackground]):
+    """The same for an executor that executes all its attempts in the background."""
+
+    def __init__(self, kind: str, make: Callable[[], ClosableInBackground]) -> None:
+        super().__init__(kind, make)
+        self._starting: set[asyncio.Task[None]] = set()
+
+    def in_background(self, task: Task) -> bool:
+        return kind_of(task) == self.kind
+
+    def start(self, attempt: A, ended: Callable[[A, Outcome | OutOfResources], None]) -> None:
+        if self._executor is not None:
+            self._executor.start(attempt, ended)
+            return
+        starting = asyncio.get_running_loop().create_task(self._start_first(attempt, ended))
+        self._starting.add(starting)
+        starting.add_done_callback(self._starting.discard)
+
+    async def _start_first(self, attempt: A, ended: Callable[[A, Outcome | OutOfResources], None]) -> None:
+        try:
+            executor = self._executor = await self._first_made()
+            executor.start(attempt, ended)
+        except OutOfResources as error:
+            ended(attempt, error)
+        except Exception as error:
+            ended(attempt, Failed(Failure(kind="worker", message=f"{type(error).__name__}: {results.words(error)}")))

@@ -17,7 +17,8 @@ from timeball.resource_shortage import is_shortage
 
 
 class ScriptExecutor:
-    """The suffix of the file selects the interpreter. A file without a known suffix has to be executable."""
+    """Executes scripts. The suffix of the file selects the interpreter; a file without a known suffix has to be
+    executable."""
 
     kind = "script"
 

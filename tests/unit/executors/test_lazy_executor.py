@@ -1,4 +1,4 @@
-"""An executor that is made with the first attempt that needs it."""
+"""An executor that is created with the first attempt that needs it."""
 
 import asyncio
 import errno
@@ -10,7 +10,7 @@ import pytest
 from msgspec import Raw
 
 from timeball.domain.run.lifecycle import Outcome, Succeeded
-from timeball.executors.lazy_executor import LazyExecutor
+from timeball.executors.lazy_executor import LazyBackgroundExecutor, LazyExecutor
 from timeball.ports.executor import OutOfResources
 
 DONE = Succeeded(Raw(b"1"))
@@ -76,3 +76,21 @@ async def test_a_library_that_cannot_be_opened_for_lack_of_something_is_tried_ag
     with pytest.raises(ImportError):
         await executor.execute(attempt)
     assert await executor.execute(attempt) == DONE
+
+
+class Broken(Counting):
+    """Fails when it starts an attempt."""
+
+    def in_background(self, task: Any) -> bool:
+        return True
+
+    def start(self, attempt: Any, ended: Any) -> None:
+        raise RuntimeError("broken")
+
+
+async def test_an_executor_that_raises_when_it_starts_its_first_attempt_ends_the_attempt() -> None:
+    executor = LazyBackgroundExecutor("http", Broken)
+    ended: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    attempt: Any = "a"
+    executor.start(attempt, lambda _, outcome: ended.set_result(outcome))
+    assert (await ended).failure.message == "RuntimeError: broken"

@@ -19,6 +19,7 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
+from timeball.executors.guard.vfork import call
 from timeball.executors.sandbox import job_domain, landlock
 
 PR_SET_PDEATHSIG: Final = 1
@@ -38,7 +39,7 @@ _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 
 def prctl(option: int, value: int) -> None:
-    """Call prctl. Does nothing on systems without it."""
+    """Call prctl. On a system without it, do nothing."""
     if _libc is not None:
         _libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0)
 
@@ -63,9 +64,10 @@ def drop_capabilities(numbers: Sequence[int]) -> None:
 class Confiner:
     """Applies the worker's `Confinement` in each new process.
 
-    The Landlock rule set is reused as long as no carved folder (see `sandbox.job_domain`) changes. The new process that
-    needs a rule set creates it and sends it to the guard, so that a file server that does not answer cannot block the
-    guard.
+    `confine` does so in a process that the guard forked; `calls` returns the same steps for one that it started with
+    vfork. The Landlock rule set is reused as long as no carved folder (see `sandbox.job_domain`) changes. The new
+    process that needs a rule set creates it and sends it to the guard, so that a file server that does not answer
+    cannot block the guard.
     """
 
     def __init__(
@@ -83,6 +85,8 @@ class Confiner:
         self._protected = protected
         self._readable = readable
         self._user = user
+        groups = user[2] if user is not None else []
+        self._groups = (ctypes.c_uint32 * len(groups))(*groups)
         self._must_enter = use_landlock
         self._abi = landlock.abi() if use_landlock else 0
         self._held: list[int] = []
@@ -114,6 +118,10 @@ class Confiner:
         if self._must_enter:
             drop_capabilities(CAPABILITIES_PAST_DOMAINS)
 
+    @property
+    def changes_user(self) -> bool:
+        return self._user is not None
+
     def prepare(self) -> None:
         """Called in the guard before each fork: drop a rule set that does not match the folders any more."""
         if not self._abi:
@@ -143,7 +151,8 @@ class Confiner:
         [self._ruleset], self._seen = descriptors, seen
 
     def confine(self) -> None:
-        """Called in the new process. If it fails, the process does not become a job."""
+        """Change the user and enter the Landlock domain, as far as the worker's `Confinement` asks for it. Called in
+        the new process; if it fails, the process does not become a job."""
         ruleset = self._ruleset
         if self._must_enter and ruleset is None:
             ruleset = self._make()
@@ -156,6 +165,23 @@ class Confiner:
             prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if ruleset is not None:
             landlock.enter(ruleset, self._abi)
+
+    def calls(self) -> list[bytes] | None:
+        """Return the system calls of `confine`, or None if a rule set has to be made first, which may take long."""
+        if self._must_enter and self._ruleset is None:
+            return None
+        calls: list[bytes] = []
+        if self._user is not None:
+            uid, gid, _ = self._user
+            calls = [
+                call("setgroups", len(self._groups), ctypes.addressof(self._groups)),
+                call("setresgid", gid, gid, gid),
+                call("setresuid", uid, uid, uid),
+                call("prctl", PR_SET_PDEATHSIG, signal.SIGKILL),
+            ]
+        if self._ruleset is not None:
+            calls.append(call("landlock_restrict_self", self._ruleset, landlock.restriction_flags(self._abi)))
+        return calls
 
     def _make(self) -> int:
         moved = [os.readlink(f"/proc/self/fd/{descriptor}") for descriptor in self._held]

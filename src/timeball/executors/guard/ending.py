@@ -15,7 +15,7 @@ GROUP_TICK_SECONDS: Final = 0.005
 
 
 async def end_groups(groups: list[str], seconds: float) -> None:
-    """Kill the processes that are left in control groups, and remove the groups."""
+    """Kill the processes that are left in control groups, and remove the groups. Give up after `seconds`."""
     until = time.monotonic() + seconds
     while groups := [group for group in groups if not cgroups.remove(group)]:
         for group in groups:
@@ -26,7 +26,8 @@ async def end_groups(groups: list[str], seconds: float) -> None:
 
 
 async def wait(process: subprocess.Popen[bytes], seconds: float) -> None:
-    """Wait until the process has ended. Uses no thread if the kernel supports process descriptors."""
+    """Wait until the process has ended, at most `seconds`. No thread is used if the kernel supports process
+    descriptors."""
     if process.poll() is not None:
         return
     try:

@@ -60,7 +60,9 @@ class Child:
     def __init__(self, guard: ProcessGuard, ident: int, mark: str) -> None:
         self._guard = guard
         self._id = ident
-        self.mark = mark
+        self.marks = {mark}
+        """Environment entries by which its processes are found if the guard cannot find them: that of `spawn`, and
+        those that the owner of the process adds."""
         self.pid: int | None = None
         self.seen = 0.0
         """When the worker received the process id, in seconds since the machine was started."""
@@ -107,6 +109,11 @@ class ProcessGuard:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._sending = threading.RLock()
         """Protects the queue and the socket: `renew_from_thread` may be called while the event loop sends."""
+
+    @property
+    def deadline(self) -> Micros | None:
+        """The instant of the monotonic clock at which all processes are killed; None: not set yet."""
+        return self._deadline
 
     @property
     def pid(self) -> int | None:
@@ -350,7 +357,7 @@ class ProcessGuard:
             keeper.send_signal(signal.SIGCONT)
             await guard_ending.wait(keeper, LEAVING)
             if keeper.returncode and children:
-                marks = {child.mark.encode() for child in children}
+                marks = {mark.encode() for child in children for mark in child.marks}
                 orphans.kill({child.pid: child.seen for child in children if child.pid is not None}, marks)
             await guard_ending.end_groups(groups, LEAVING)
         finally:

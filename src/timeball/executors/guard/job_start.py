@@ -1,5 +1,5 @@
-"""Turns a process that the guard forked into a job. It does little, because every memory page that is changed here is
-copied first.
+"""Starts jobs with a fork. The new process does little before it executes the program, because every memory page that
+it changes is copied first.
 
 No third-party package is imported here, because the guard process uses this module.
 """
@@ -11,6 +11,7 @@ import fcntl
 import os
 import resource
 import signal
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from timeball.executors.guard.confiner import PR_SET_CHILD_SUBREAPER, PR_SET_PDEATHSIG, Confiner, prctl
@@ -21,13 +22,48 @@ SCRIPTS_FOLDER = 100
 """The descriptor of the scripts folder in a job whose user cannot access the folder by its path."""
 
 
+def fork(
+    message: dict[str, Any],
+    descriptors: Sequence[int],
+    *,
+    groups: Sequence[str],
+    confiner: Confiner,
+    max_descriptors: int | None,
+) -> tuple[int, int]:
+    """Fork a process that becomes a job. Return its process id, and the pipe that reports an error of the start, or
+    closes when the program was executed.
+    """
+    if len(descriptors) < message["descriptors"]:
+        raise OSError(errno.EMFILE, "descriptors were lost on their way")
+    guard = os.getpid()
+    errors, errors_w = os.pipe()
+    try:
+        pid = os.fork()
+    except OSError:
+        os.close(errors)
+        os.close(errors_w)
+        raise
+    if pid == 0:
+        become(
+            message,
+            descriptors,
+            errors_w,
+            guard=guard,
+            groups=groups,
+            confiner=confiner,
+            max_descriptors=max_descriptors,
+        )
+    os.close(errors_w)
+    return pid, errors
+
+
 def become(
     message: dict[str, Any],
-    descriptors: list[int],
+    descriptors: Sequence[int],
     errors: int,
     *,
     guard: int,
-    groups: list[str],
+    groups: Sequence[str],
     confiner: Confiner,
     max_descriptors: int | None,
 ) -> NoReturn:

@@ -10,7 +10,7 @@ import json
 import os
 import socket
 import struct
-from collections.abc import Iterator
+from collections import deque
 from typing import Any
 
 MAX_DESCRIPTORS = 64
@@ -21,8 +21,10 @@ class Link:
         self._worker = worker
         self._incoming = bytearray()
         self._descriptors: list[list[int]] = []
-        """The descriptors of each message that was sent with some."""
+        """Received descriptors: one list for each message that came with some and was not returned yet."""
         self._outgoing = bytearray()
+        self.inbox: deque[tuple[dict[str, Any], list[int]]] = deque()
+        """Messages of the worker, each with its descriptors."""
         self.is_open = True
 
     def fileno(self) -> int:
@@ -32,10 +34,8 @@ class Link:
     def has_unsent(self) -> bool:
         return bool(self._outgoing)
 
-    def receive(self) -> Iterator[tuple[dict[str, Any], list[int]]]:
-        """Yield the messages of the worker, each with its descriptors. `is_open` becomes False when the
-        worker is gone.
-        """
+    def receive(self) -> None:
+        """Put what the worker sent into the inbox. `is_open` becomes False when the worker is gone."""
         room = socket.CMSG_SPACE(MAX_DESCRIPTORS * array.array("i").itemsize)
         flags = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
         try:
@@ -65,7 +65,7 @@ class Link:
                 break
             message = json.loads(self._incoming[4 : 4 + length])
             del self._incoming[: 4 + length]
-            yield message, self._descriptors.pop(0) if message.get("descriptors") else []
+            self.inbox.append((message, self._descriptors.pop(0) if message.get("descriptors") else []))
 
     def send(self, **message: Any) -> None:
         content = json.dumps(message).encode()

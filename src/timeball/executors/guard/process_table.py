@@ -25,14 +25,20 @@ def find(program: str, path: str) -> str:
     its name that cannot be executed, or the name itself. A name with a slash is returned as it is."""
     if "/" not in program:
         refused = program
-        for folder in path.split(os.pathsep):
-            candidate = os.path.join(folder or ".", program)
+        for candidate in candidates(program, path):
             if os.access(candidate, os.X_OK) and not os.path.isdir(candidate):
                 return candidate
             if os.path.isfile(candidate):
                 refused = candidate
         return refused
     return program
+
+
+def candidates(program: str, path: str) -> list[str]:
+    """Return the paths where a program may be, in the order of the search path."""
+    if "/" in program:
+        return [program]
+    return [os.path.join(folder or ".", program) for folder in path.split(os.pathsep)]
 
 
 def next_ended() -> tuple[int, int] | None:

@@ -6,13 +6,11 @@ stored are cut, replaced or left out; no function of this module raises.
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
-import aiohttp
 import msgspec
 from msgspec import Raw, Struct
 
@@ -48,30 +46,11 @@ class HttpResponse(Struct, frozen=True):
     body: bytes = b""
     """At most one byte more than is kept; the extra byte shows that there is more."""
     broken: str = ""
-    """Why the answer is incomplete; empty if it is complete."""
+    """The reason why the answer is incomplete; empty if it is complete."""
 
     @property
     def line(self) -> str:
         return f"{self.status} {_legible(self.reason)}".rstrip()
-
-
-async def read(response: aiohttp.ClientResponse, deadline: float | None) -> HttpResponse:
-    """Read the beginning of an answer. The connection may break, or the body may not end before the deadline, a time of
-    the event loop's clock.
-    """
-    parts: list[bytes] = []
-    left = MAX_BODY + 1
-    broken = ""
-    try:
-        async with asyncio.timeout_at(deadline):
-            while left and (part := await response.content.read(left)):
-                parts.append(part)
-                left -= len(part)
-    except TimeoutError:
-        broken = "its body did not end in time"
-    except Exception as error:
-        broken = f"its body cannot be read completely: {results.words(error)}"
-    return HttpResponse(response.status, response.reason or "", response.headers, b"".join(parts), broken)
 
 
 def result(answer: HttpResponse) -> Raw:

@@ -39,13 +39,14 @@ DRAIN_TIMEOUT: Final = 1.0
 still have the pipe open.
 """
 PERMISSION_DENIED: Final = "permission denied"
+GUARD_DIED: Final = "the worker's guard process died, and this job was killed with it"
 MAX_STDERR_TAIL: Final = 2_000
 """Maximum number of characters of standard error that are kept to explain a failure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """How a process ended."""
+    """The end of a process."""
 
     code: int
     """The exit code of the process; 128 + n if signal n killed it."""
@@ -62,6 +63,10 @@ class Processes:
     def __init__(self, guard: ProcessGuard) -> None:
         self._guard = guard
         self._budget = ReadBudget()
+
+    @property
+    def guard(self) -> ProcessGuard:
+        return self._guard
 
     @property
     def user(self) -> JobUser | None:
@@ -99,7 +104,7 @@ class Processes:
                 descriptors.append(_readable_file(stdin))
                 descriptors += map(watch.pipe, on_text)
                 if user is not None:
-                    _give_access(user, folder, descriptors if stdin is not None else descriptors[1:])
+                    give_access(user, folder, descriptors if stdin is not None else descriptors[1:])
                 child = self._guard.spawn(
                     argv,
                     env=complete,
@@ -114,23 +119,24 @@ class Processes:
             status = await child.exited
             await watch.drain_pipes()
         except StartRefused as error:
-            if error.number in SHORTAGES:  # a refused process has not started
-                raise OutOfResources(str(error)) from error
-            return _failed(_refusal(argv[0], cwd, error, user))
+            return refused(argv[0], cwd, error, user)
         except GuardDied:
-            return _failed("the worker's guard process died, and this job was killed with it")
+            return _failed(GUARD_DIED)
         finally:
             watch.close()
             if folder is not None:
-                await self._remove(folder)
+                await remove_folder(folder, self._guard)
         ended = watch.exit(status)
         if child.ran_out_of_memory:
             attempt.log("system", f"out of memory: the job used more than the {memory_mb} MiB of its resources\n")
-        if (ended.code or words) and PERMISSION_DENIED in ended.stderr_tail.lower():
-            self._hint_at_closed_folders(attempt)
+        if ended.code or words:
+            self.explain_closed_folders(attempt, ended.stderr_tail)
         return ended
 
-    def _hint_at_closed_folders(self, attempt: ExecutorAttempt) -> None:
+    def explain_closed_folders(self, attempt: ExecutorAttempt, stderr_tail: str) -> None:
+        """If a job could not access a file, log which folders its confinement closes."""
+        if PERMISSION_DENIED not in stderr_tail.lower():
+            return
         closed = self._guard.confinement.closed_folders()
         if closed:
             attempt.log(
@@ -139,19 +145,6 @@ class Processes:
                 f" {', '.join(closed)}: jobs cannot create, remove or rename entries there, because these folders"
                 " contain files of Timeball; subfolders are not affected. A --data-dir elsewhere changes that\n",
             )
-
-    async def _remove(self, folder: str) -> None:
-        """Remove the folder of a job. The guard has already removed an empty one."""
-        try:
-            os.rmdir(folder)
-        except FileNotFoundError:
-            return
-        except OSError:
-            try:
-                await asyncio.shield(in_own_thread(partial(shutil.rmtree, folder, ignore_errors=True)))
-            except RuntimeError:  # no thread is available: the guard removes the folder when it exits
-                return
-        self._guard.forget(folder)
 
 
 class _Watch:
@@ -198,9 +191,7 @@ class _Watch:
             self._child.kill()
 
     def exit(self, status: int) -> Exit:
-        number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
-        code = os.WEXITSTATUS(status) if number is None else 128 + number
-        return Exit(code, number, self._stderr_tail.rstrip(), self._lines.result)
+        return exit_of(status, self._stderr_tail, self._lines.result)
 
     def on_stdout(self, text: str) -> None:
         self._lines.feed(text)
@@ -222,6 +213,27 @@ class _Watch:
             # A stopped process handles the signal only after it continues.
             child.signal(signal.SIGCONT)
             self._force = asyncio.get_running_loop().call_later(grace / SECOND, child.kill)
+
+
+async def remove_folder(folder: str, guard: ProcessGuard) -> None:
+    """Remove the folder of a job. The guard has already removed an empty one."""
+    try:
+        os.rmdir(folder)
+    except FileNotFoundError:
+        return
+    except OSError:
+        try:
+            await asyncio.shield(in_own_thread(partial(shutil.rmtree, folder, ignore_errors=True)))
+        except RuntimeError:  # no thread is available: the guard removes the folder when it exits
+            return
+    guard.forget(folder)
+
+
+def exit_of(status: int, stderr_tail: str, result: str | None = None) -> Exit:
+    """Return how a process with this wait status ended."""
+    number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
+    code = os.WEXITSTATUS(status) if number is None else 128 + number
+    return Exit(code, number, stderr_tail.rstrip(), result)
 
 
 def outcome_of(ended: Exit | Failed, attempt: ExecutorAttempt) -> Outcome:
@@ -267,7 +279,7 @@ def _closed_on_error() -> Iterator[list[int]]:
         raise
 
 
-def _give_access(user: JobUser, folder: str | None, descriptors: Sequence[int]) -> None:
+def give_access(user: JobUser, folder: str | None, descriptors: Sequence[int]) -> None:
     """Give the user of the job access to its folder, and to /dev/stdin, /dev/stdout and /dev/stderr."""
     if folder is not None:
         os.chown(folder, user.uid, user.gid)
@@ -283,6 +295,14 @@ def _readable_file(content: bytes | None) -> int:
         file.write(content)
         file.seek(0)
         return os.dup(file.fileno())
+
+
+def refused(program: str, cwd: str | None, error: StartRefused, user: JobUser | None) -> Failed:
+    """Return the failure of a process that could not be started. Raises `OutOfResources` if the machine lacks a
+    resource: the process has not started."""
+    if error.number in SHORTAGES:
+        raise OutOfResources(str(error)) from error
+    return _failed(_refusal(program, cwd, error, user))
 
 
 def _refusal(program: str, cwd: str | None, error: StartRefused, user: JobUser | None) -> str:

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import traceback
 from collections.abc import Callable, Coroutine, Sequence
 from io import StringIO
-from typing import Any, Final, Protocol
-
-import msgspec
-from msgspec import Raw
+from typing import Any, Final, Protocol, TypeVar
 
 from timeball.domain import instant
-from timeball.domain.run.lifecycle import Failed, Failure, Outcome, Succeeded
-from timeball.domain.task.task import Python
-from timeball.executors import results
+from timeball.domain.run.lifecycle import Failed, Failure, Outcome
+from timeball.domain.task.task import Python, Task
+from timeball.executors.python.outcomes import line, raised, returned, step
 from timeball.executors.python.streams import CURRENT_REPORTS
 from timeball.executors.threads import Threads
 from timeball.ports.executor import ExecutorAttempt
@@ -26,17 +22,10 @@ MAX_BUFFERED_LENGTH: Final = 1024 * 1024
 MAX_BUFFERED_PIECES: Final = 5_000
 """Maximum number of pieces of output, each of one stream, that wait for the event loop; each costs one call there."""
 
-MAX_TRACEBACK: Final = 256 * 1024
-"""Maximum number of characters of a traceback that are logged: its beginning and its end."""
-
 MAX_NAMED: Final = 10
 """Maximum number of functions that the message about a missing function lists."""
 
-Log = Callable[[str, str], None]
-"""A function that appends output to a stream: called with the name of the stream and the text. Never raises."""
-
-_NOTHING: Final = Succeeded()
-_encode = msgspec.json.Encoder().encode
+A = TypeVar("A", bound=ExecutorAttempt)
 
 
 class ProcessMode(Protocol):
@@ -62,6 +51,16 @@ class PythonExecutor:
         """True if the attempt runs in a thread, so that only the end of this process can end it."""
         function = self._registry.get(attempt.task.function) if isinstance(attempt.task, Python) else None
         return function is not None and function.mode == "thread"
+
+    def in_background(self, task: Task) -> bool:
+        function = self._registry.get(task.function) if isinstance(task, Python) else None
+        return function is not None and function.mode == "thread"
+
+    def start(self, attempt: A, ended: Callable[[A, Outcome], None]) -> None:
+        assert isinstance(attempt.task, Python)
+        function = self._registry.get(attempt.task.function)
+        assert function is not None
+        self._start_in_thread(attempt, function, ended)
 
     def execute(self, attempt: ExecutorAttempt) -> Coroutine[Any, Any, Outcome]:
         task = attempt.task
@@ -97,6 +96,19 @@ class PythonExecutor:
         return returned(function.name, result, attempt.log)
 
     async def _in_thread(self, attempt: ExecutorAttempt, function: Function) -> Outcome:
+        # A thread cannot be interrupted: the function is informed through `ctx.cancelled`, and the executor waits for
+        # it.
+        attempt.on_cancel(lambda: None)
+        outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+
+        def ended(_: ExecutorAttempt, found: Outcome) -> None:
+            if not outcome.done():
+                outcome.set_result(found)
+
+        self._start_in_thread(attempt, function, ended)
+        return await outcome
+
+    def _start_in_thread(self, attempt: A, function: Function, ended: Callable[[A, Outcome], None]) -> None:
         reports = ThreadReports(attempt, asyncio.get_running_loop())
         arguments = attempt.spec.parameters
         if function.wants_context:
@@ -112,12 +124,11 @@ class PythonExecutor:
                 CURRENT_REPORTS.reset(before)
             return returned(function.name, result, reports.write)
 
-        # A thread cannot be interrupted: the function is informed through `ctx.cancelled`, and the executor waits for
-        # it.
-        attempt.on_cancel(lambda: None)
-        outcome = await self._threads.run(call)
-        reports.pass_on()
-        return outcome
+        def deliver(outcome: Outcome) -> None:
+            reports.pass_on()
+            ended(attempt, outcome)
+
+        self._threads.start(call, deliver)
 
 
 class WorkerReports(Protocol):
@@ -167,6 +178,8 @@ class LoopReports:
 class ThreadReports:
     """Collects the output and progress of a function in a thread, and passes them on in the event loop."""
 
+    __slots__ = ("_attempt", "_called", "_dropped", "_lock", "_loop", "_progress", "_size", "_written")
+
     def __init__(self, attempt: ExecutorAttempt, loop: asyncio.AbstractEventLoop) -> None:
         self._attempt = attempt
         self._loop = loop
@@ -176,6 +189,7 @@ class ThreadReports:
         self._dropped = 0
         self._progress: tuple[float, str] | None = None
         self._called = False
+        """True if there is something to pass on, and the event loop was asked to."""
 
     def write(self, stream: str, text: str) -> None:
         with self._lock:
@@ -207,6 +221,8 @@ class ThreadReports:
             self._loop.call_soon_threadsafe(self.pass_on)
 
     def pass_on(self) -> None:
+        if not self._called:
+            return
         with self._lock:
             written, dropped, progress = self._written, self._dropped, self._progress
             self._written, self._size, self._dropped, self._progress, self._called = [], 0, 0, None, False
@@ -216,25 +232,6 @@ class ThreadReports:
             self._attempt.log("system", f"[{dropped} characters were logged too fast and dropped]\n")
         if progress is not None:
             self._attempt.progress(*progress)
-
-
-def line(text: object) -> str:
-    """Return the text to log, with a line break. An object that cannot be converted to text is logged by its type and
-    does not fail the function.
-    """
-    if not isinstance(text, str):
-        text = results.text_of(text) or type(text).__name__
-    return text if text.endswith("\n") else f"{text}\n"
-
-
-def step(fraction: Any, note: object) -> tuple[float, str] | None:
-    """Return progress as it can be reported, or None if the arguments are not valid. Invalid arguments do not fail the
-    function.
-    """
-    try:
-        return float(fraction), results.text_of(note)
-    except BaseException:
-        return None
 
 
 def context_of(attempt: ExecutorAttempt, reports: WorkerReports) -> Context:
@@ -249,54 +246,6 @@ def context_of(attempt: ExecutorAttempt, reports: WorkerReports) -> Context:
         say_log=reports.log,
         ask_cancelled=lambda: attempt.cancelled,
     )
-
-
-def returned(name: str, result: object, log: Log) -> Succeeded:
-    """Return the outcome of a function that returned: always a success. A result that cannot be stored is replaced by a
-    note.
-    """
-    if result is None:
-        return _NOTHING
-    try:
-        encoded = _encode(result)
-        if len(encoded) > results.LARGEST:
-            reason = f"task {name!r} returned {len(encoded)} bytes of JSON; at most {results.LARGEST} are kept"
-        elif results.is_too_deep(encoded):
-            reason = f"task {name!r} returned a value that is nested more than {results.DEEPEST} levels deep"
-        else:
-            return Succeeded(Raw(encoded))
-    except BaseException as error:  # encoding an object may run code of its class
-        reason = f"task {name!r} returned a value that is not JSON: {results.words(error)}; return plain values"
-    kept = results.not_kept(reason)
-    log("system", f"{msgspec.json.decode(kept)['notKept']}\n")
-    return Succeeded(kept)
-
-
-def raised(error: BaseException, log: Log) -> Failed:
-    """Return the failure for an exception. Its traceback is logged, without the frames of Timeball."""
-    name = results.clean(type(error).__name__)
-    text_of = results.text_of(error)
-    message = f"{name}: {text_of}" if text_of else name
-    try:
-        beginning = error.__traceback__.tb_next if error.__traceback__ else None
-        text = "".join(traceback.format_exception(type(error), error, beginning))
-    except BaseException:  # rendering may run code of its class
-        text = f"{message}\n[the traceback cannot be rendered]\n"
-    if len(text) > MAX_TRACEBACK:
-        text = f"{text[: MAX_TRACEBACK // 2]}\n[…]\n{text[-MAX_TRACEBACK // 2 :]}"
-    log("stderr", text)
-    return Failed(Failure(kind="exception", message=message, exceptions=exception_names(type(error))))
-
-
-def exception_names(kind: type[BaseException]) -> tuple[str, ...]:
-    """Return the short and qualified names of the class and its bases, most specific first."""
-    names: list[str] = []
-    for base in kind.__mro__:
-        if base is not object:
-            names.append(results.clean(base.__name__))
-            if module := results.text_of(base.__module__):
-                names.append(results.clean(f"{module}.{base.__qualname__}"))
-    return tuple(names)
 
 
 def _unknown(name: str, known: Sequence[str]) -> str:

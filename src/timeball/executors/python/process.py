@@ -1,4 +1,4 @@
-"""Executes Python functions in a process of their own, which can be killed and uses another core."""
+"""Executes each call of a Python function in a new interpreter, which ends with it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from timeball.domain.run.lifecycle import Failed, Failure, Outcome, Succeeded
 from timeball.executors import results
 from timeball.executors.process.process import Exit, Processes, outcome_of
 from timeball.executors.python.child_protocol import ChildMessage, Order
+from timeball.job_user import JobUser
 from timeball.ports.executor import ExecutorAttempt
 from timeball.tasks import Function
 
@@ -21,7 +22,7 @@ MAX_WORD_LENGTH: Final = 2 * results.LARGEST
 _decode = msgspec.json.Decoder(ChildMessage).decode
 
 
-class PythonProcesses:
+class FreshProcesses:
     """Implements `ProcessMode`: a new interpreter imports the module of the function and calls it."""
 
     def __init__(self, processes: Processes) -> None:
@@ -29,10 +30,6 @@ class PythonProcesses:
 
     async def execute(self, attempt: ExecutorAttempt, function: Function) -> Outcome:
         module = function.call.__module__
-        if module == "__main__":
-            return _failed(
-                f"task {function.name!r} is defined in the main program; move it to a module to run it in a process"
-            )
         listener = _Listener(attempt)
         order = Order(
             module=module,
@@ -46,24 +43,38 @@ class PythonProcesses:
         )
         ended = await self._processes.run(
             attempt,
-            [sys.executable, "-P", "-m", CHILD],
-            env={"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONUNBUFFERED": "1"},
+            command(CHILD),
+            env=variables(),
             stdin=msgspec.json.encode(order),
             words=listener.feed,
         )
         if isinstance(ended, Exit) and listener.outcome is not None:
             return listener.outcome
-        user = self._processes.user
-        if user is not None and isinstance(ended, Exit) and "No module named" in ended.stderr_tail:
-            attempt.log(
-                "system",
-                f"perhaps the job user {user.name} cannot read that module:"
-                f" install it, and Timeball, in a folder that {user.name} can read\n",
-            )
-        outcome = outcome_of(ended, attempt)
-        if isinstance(outcome, Succeeded):
-            return _failed(f"task {function.name!r} ended its process before it returned")
-        return outcome
+        return without_return(ended, attempt, function, self._processes.user)
+
+
+def without_return(ended: Exit | Failed, attempt: ExecutorAttempt, function: Function, user: JobUser | None) -> Outcome:
+    """Return the outcome of a function whose process ended, or could not be started, before it returned."""
+    if user is not None and isinstance(ended, Exit) and "No module named" in ended.stderr_tail:
+        attempt.log(
+            "system",
+            f"perhaps the job user {user.name} cannot read that module:"
+            f" install it, and Timeball, in a folder that {user.name} can read\n",
+        )
+    outcome = outcome_of(ended, attempt)
+    if isinstance(outcome, Succeeded):
+        return _failed(f"task {function.name!r} ended its process before it returned")
+    return outcome
+
+
+def command(program: str) -> list[str]:
+    """Return the command that starts a module of Timeball as a program, without the current folder in its path."""
+    return [sys.executable, "-P", "-m", program]
+
+
+def variables() -> dict[str, str]:
+    """Return the variables with which a child imports what its worker can import."""
+    return {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONUNBUFFERED": "1"}
 
 
 class _Listener:

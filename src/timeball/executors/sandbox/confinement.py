@@ -24,7 +24,7 @@ class Confinement:
     protected: Sequence[str] = ()
     """Files and folders that jobs cannot access."""
     readable: Sequence[str] = ()
-    """Folders inside of protected folders that jobs may read nevertheless."""
+    """Folders that jobs may read although they are in protected folders."""
     cgroups: bool = False
     """True: jobs are in control groups, if the system allows the worker to create some."""
     user: JobUser | None = None

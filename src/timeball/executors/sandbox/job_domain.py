@@ -34,10 +34,11 @@ CLOSED_DEVICES: Final = (
 """Character devices that give access to memory, disks or screens, with any number after the name."""
 MAX_LINKS: Final = 40
 MTIME_RESOLUTION: Final = 50_000_000
-"""Nanoseconds for which the change time of a folder may stay the same although its entries change; a generous bound."""
+"""Nanoseconds for which the modification time of a folder may stay the same although its entries change; a generous
+bound."""
 
 Seen = tuple[str, int, int, int]
-"""A carved folder as it was listed: path, device, inode, and change time of its entries."""
+"""A carved folder as it was listed: path, device, inode, and modification time of its entries."""
 
 
 class Domain:
@@ -67,7 +68,7 @@ class Domain:
 
     @property
     def is_settled(self) -> bool:
-        """False if a carved folder was changed so recently that its change time might not show another change."""
+        """False if a carved folder was changed so recently that its modification time might not show another change."""
         return all(self._began - seen[3] > MTIME_RESOLUTION for seen in self.seen)
 
     def _carve(self, folder: str) -> Iterable[str]:
@@ -90,17 +91,11 @@ class Domain:
                 self._grant(entry.path, self._rules.on_folders if is_folder else self._rules.on_files)
 
     def _open_for_reading(self, folder: str) -> None:
-        """Grant read access to a folder inside a protected one, unless it contains a protected path itself: a grant on
-        a folder cannot be revoked below it.
-        """
+        """Grant the right to read and execute the files of a folder inside a protected one, unless it contains a
+        protected path itself: a grant on a folder cannot be revoked below it."""
         inside = any(is_within(folder, entry) and folder != entry for entry in self.hidden)
         if inside and not any(is_within(entry, folder) for entry in self.hidden):
-            try:
-                found = os.stat(folder)
-            except OSError:
-                self.seen.append((folder, 0, 0, 0))
-                return
-            self.seen.append((folder, found.st_dev, found.st_ino, found.st_mtime_ns))
+            self.seen.append((folder, *_identity(folder)))
             self._grant(folder, landlock.READ_FILE | landlock.READ_DIR | landlock.EXECUTE)
 
     def _grant(self, path: str, rights: int) -> None:
@@ -115,14 +110,16 @@ class Domain:
 
 def is_current(seen: Iterable[Seen]) -> bool:
     """True if the carved folders are the same and have the same entries."""
+    return all(_identity(path) == (device, inode, changed) for path, device, inode, changed in seen)
+
+
+def _identity(path: str) -> tuple[int, int, int]:
+    """Return the device, the inode and the modification time of a folder; zeros if there is none."""
     try:
-        for path, device, inode, changed in seen:
-            found = os.stat(path)
-            if (found.st_dev, found.st_ino, found.st_mtime_ns) != (device, inode, changed):
-                return False
+        found = os.stat(path)
     except OSError:
-        return False
-    return True
+        return 0, 0, 0
+    return found.st_dev, found.st_ino, found.st_mtime_ns
 
 
 def hidden_entries(protected: Iterable[str]) -> set[str]:
@@ -178,7 +175,7 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
 
 
 def _time_of_files() -> int:
-    """Return the change time that a file would get if it were changed now."""
+    """Return the modification time that a file would get if it were changed now."""
     descriptors = os.pipe()
     try:
         return os.fstat(descriptors[0]).st_mtime_ns

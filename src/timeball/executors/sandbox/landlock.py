@@ -83,8 +83,11 @@ class Ruleset:
 
 def enter(ruleset: int, version: int) -> None:
     """Put this thread into a new domain. Needs `no_new_privs`, or CAP_SYS_ADMIN."""
-    flags = RESTRICT_SELF_LOG_SAME_EXEC_OFF if version >= LOG_FLAGS_ABI else 0
-    _call(RESTRICT_SELF, ruleset, ctypes.c_uint32(flags))
+    _call(RESTRICT_SELF, ruleset, ctypes.c_uint32(restriction_flags(version)))
+
+
+def restriction_flags(version: int) -> int:
+    return RESTRICT_SELF_LOG_SAME_EXEC_OFF if version >= LOG_FLAGS_ABI else 0
 
 
 def _call(number: int, *arguments: object) -> int:

@@ -1,4 +1,4 @@
-"""A process number that was given away again leads to no signal for the process that has it now."""
+"""A process gets no signal that was meant for an earlier process with the same number."""
 
 from __future__ import annotations
 

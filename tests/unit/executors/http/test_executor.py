@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
+import weakref
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -80,6 +82,35 @@ async def test_bodies(http: HttpExecutor, task: dict[str, Any], body: str, conte
         heard = result(await http.execute(RecordedAttempt(Http(url=url, **task), days=3)))["body"]
     assert heard["body"] == body
     assert heard["headers"].get("content-type") == content_type
+
+
+async def test_requests_are_prepared_by_task_and_parameters(http: HttpExecutor) -> None:
+    task, other = (Http(url="http://127.0.0.1:1/", headers={"X-Mine": value}) for value in "ab")
+    attempts = [RecordedAttempt(task, days=3), RecordedAttempt(task, days=4), RecordedAttempt(other, days=4)]
+    seen = [http._request(attempt) for attempt in attempts for _ in range(2)]
+    assert [each.body for each in seen] == [b'{"days":3}'] * 2 + [b'{"days":4}'] * 4
+    assert [b"X-Mine: b" in each.head for each in seen] == [False] * 4 + [True] * 2
+    assert seen[0] is seen[1]
+    assert seen[4] is seen[5]
+
+
+class Text(str):
+    """A text that can be observed."""
+
+
+async def test_large_parameters_and_headers_of_a_job_are_not_kept_after_its_call(http: HttpExecutor) -> None:
+    """I28: hundreds of them would fill the memory of the worker."""
+    for what in ("parameter", "header"):
+        large = Text("x" * 8_000)
+        headers = {"X-Large": large} if what == "header" else {}
+        attempt = RecordedAttempt(Http(url="http://127.0.0.1:1/", method="GET", headers=headers))
+        if what == "parameter":
+            attempt.spec.parameters["large"] = large
+        seen = weakref.ref(large)
+        assert failure(await http.execute(attempt)).kind == "http"
+        del attempt, large, headers
+        gc.collect()
+        assert seen() is None, what
 
 
 async def test_statuses_decide(http: HttpExecutor) -> None:

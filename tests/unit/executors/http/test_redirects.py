@@ -1,4 +1,4 @@
-"""What goes along when a target sends an HTTP job elsewhere."""
+"""Which headers and bodies are sent on when a target redirects an HTTP job."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""I28: what a job prints, returns or raises costs its worker's event loop a bounded time per piece, whatever it is.
+"""I28: what a job prints, returns or raises occupies its worker's event loop for a bounded time per piece.
 
-Each case is the worst that fits into one piece: one read of a pipe, one result, one failure."""
+Each case is the worst that fits into one piece: one read of a pipe, one result, one failure.
+"""
 
 from __future__ import annotations
 

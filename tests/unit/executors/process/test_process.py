@@ -1,4 +1,4 @@
-"""Shell and script jobs as real processes: what they get, how they end, and that nothing of them stays."""
+"""Shell and script jobs as real processes: their environment and output, how they end, and that no process remains."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from timeball.executors.guard.guard import ProcessGuard
 from timeball.executors.process.process import Processes
 from timeball.executors.python import streams
 from timeball.executors.python.executor import PythonExecutor
-from timeball.executors.python.process import PythonProcesses
+from timeball.executors.python.warm.processes import PythonProcesses
 from timeball.tasks import REGISTRY, Context, Registry, load
 from timeball.telemetry.logging import StandardError
 
@@ -245,7 +245,9 @@ def test_a_decorated_function_stays_callable() -> None:
 @pytest.fixture
 async def executor() -> AsyncIterator[PythonExecutor]:
     guard = ProcessGuard()
-    yield PythonExecutor(REGISTRY, slots=1, process_mode=PythonProcesses(Processes(guard)))
+    processes = PythonProcesses(Processes(guard), max_children=4)
+    yield PythonExecutor(REGISTRY, slots=1, process_mode=processes)
+    await processes.close()
     await guard.close()
 
 

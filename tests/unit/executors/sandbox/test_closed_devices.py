@@ -1,4 +1,4 @@
-"""Devices that lead to memory, disks or other users' screens are granted to no job (I31)."""
+"""No job can open devices that lead to memory, disks or other users' screens (I31)."""
 
 import os
 import stat

@@ -1,4 +1,4 @@
-"""Where the control groups of jobs are made, on systems that the tests do not run on."""
+"""Where the control groups of jobs are created, also on systems other than that of the tests."""
 
 from __future__ import annotations
 

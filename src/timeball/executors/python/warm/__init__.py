@@ -1,0 +1,1 @@
+"""Child processes that execute many runs of Python functions, one after the other."""
