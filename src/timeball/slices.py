@@ -73,7 +73,7 @@ class TurnQueue:
     def _next(self) -> None:
         while self._waiting:
             turn = self._waiting.popleft()
-            if not turn.done():  # its task was not cancelled
+            if not turn.done():  # the future is done if its task was cancelled
                 turn.set_result(None)
                 break
         if self._waiting:
@@ -120,7 +120,7 @@ def _slice_length() -> Micros:
 
 
 async def in_slices(steps: Steps[Result], clock: Clock) -> Result:
-    """Do work in steps. After each slice all other tasks get a turn. Return the result of the work."""
+    """Run a computation in steps, and yield to the event loop after each slice. Return its result."""
     current = Slice(clock)
     while True:
         try:
@@ -169,7 +169,7 @@ async def first_found(steps: Iterator[Item | None]) -> Item | None:
 
 
 def at_once(steps: Steps[Result]) -> Result:
-    """Do work in steps without a turn for other tasks. Return the result of the work."""
+    """Run all steps of a computation one after the other, without yielding to the event loop. Return its result."""
     while True:
         try:
             next(steps)

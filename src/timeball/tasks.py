@@ -70,6 +70,8 @@ class Function:
     call: Callable[..., Any]
     mode: Mode
     wants_context: bool
+    fresh: bool = False
+    """True if each run gets an interpreter of its own."""
 
 
 NOOP: Final = "timeball.noop"
@@ -85,7 +87,9 @@ class Registry:
     def __init__(self) -> None:
         self._functions: dict[str, Function] = {}
 
-    def add(self, call: Callable[..., Any], name: str | None = None, mode: Mode | None = None) -> Function:
+    def add(
+        self, call: Callable[..., Any], name: str | None = None, mode: Mode | None = None, *, fresh: bool = False
+    ) -> Function:
         name = name if name is not None else getattr(call, "__name__", "")
         Python(function=name)
         is_async = inspect.iscoroutinefunction(call)
@@ -96,15 +100,21 @@ class Registry:
             raise ValueError(f"task {name!r}: only an async function can run in mode 'async'")
         if mode == "thread" and is_async:
             raise ValueError(f"task {name!r}: an async function runs in mode 'async' or 'process'")
+        if fresh and mode != "process":
+            raise ValueError(f"task {name!r}: only a function in mode 'process' can have fresh=True")
         known = self._functions.get(name)
         if known is not None and _origin(known.call) != _origin(call):
             raise ValueError(f"two tasks are named {name!r}: {_origin(known.call)} and {_origin(call)}")
-        function = Function(name, call, mode, "ctx" in inspect.signature(call).parameters)
+        function = Function(name, call, mode, "ctx" in inspect.signature(call).parameters, fresh)
         self._functions[name] = function
         return function
 
     def get(self, name: str) -> Function | None:
         return self._functions.get(name)
+
+    @property
+    def modes(self) -> dict[str, Mode]:
+        return {function.name: function.mode for function in self._functions.values()}
 
     @property
     def names(self) -> list[str]:
@@ -120,22 +130,26 @@ def task(name: Callable[P, R]) -> Callable[P, R]: ...
 
 
 @overload
-def task(name: str | None = None, *, mode: Mode | None = None) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+def task(
+    name: str | None = None, *, mode: Mode | None = None, fresh: bool = False
+) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 
 
-def task(name: Any = None, *, mode: Mode | None = None) -> Any:
+def task(name: Any = None, *, mode: Mode | None = None, fresh: bool = False) -> Any:
     """Register a function under a name; without one, under its own name. The function itself does not change.
 
     `mode` is where the function runs. `async`, the default for async functions: in the event loop of the worker.
     `thread`, the default for other functions: in a thread, which stops only if the function checks `ctx.cancelled`.
-    `process`: in a child process, for work that must not block the worker or that must be killable.
+    `process`: in a child process, for work that must not block the worker or that must be killable. Such a process
+    executes many runs of the functions of its module, one after the other, so global variables of the module keep their
+    values. With `fresh=True` each run starts an interpreter of its own, which takes longer.
     """
     if callable(name):
         REGISTRY.add(name)
         return name
 
     def register(call: Callable[P, R]) -> Callable[P, R]:
-        REGISTRY.add(call, name, mode)
+        REGISTRY.add(call, name, mode, fresh=fresh)
         return call
 
     return register

@@ -32,7 +32,6 @@ class AttemptWithLocks(AttemptIdentity, frozen=True, kw_only=True, rename="camel
     outdated: the store decides by the row of the run."""
 
     serial: bool
-    """True if the run ends under the lock on its job, for example because runs of the job may not overlap: lock the
-    job."""
+    """True if the settlement must lock the job before the run, for example because runs of the job may not overlap."""
     turn: tuple[str, str] | None = None
-    """Tenant and ordering key of the run: lock the key. None: the run has no ordering key."""
+    """Tenant and ordering key of the run, if the settlement must lock the key; None if the run has none."""

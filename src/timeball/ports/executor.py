@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, TypeVar, runtime_checkable
 
 from timeball.domain.instant import Micros
 from timeball.domain.job.job import JobSpec
 from timeball.domain.run.lifecycle import Outcome
 from timeball.domain.task.task import Task
+
+A = TypeVar("A", bound="ExecutorAttempt")
 
 
 class OutOfResources(Exception):
@@ -42,6 +44,7 @@ class ExecutorAttempt(Protocol):
     fire_time: Micros
     spec: JobSpec
     task: Task
+    tenant: str
 
     def log(self, stream: str, text: str) -> None:
         """Append output to a stream of the attempt. The worker limits how much is kept. This never blocks."""
@@ -94,5 +97,23 @@ class Executor(Protocol):
         When the attempt is to stop (cancel, timeout, shutdown), the executor ends everything it started, including the
         whole process group: first with a signal to end, after the grace by force. It returns only after that. The
         worker watches the timeout of the attempt, which reaches the executor as a stop.
+        """
+        ...
+
+
+@runtime_checkable
+class BackgroundExecutor(Executor, Protocol):
+    """An executor that executes the attempts of some tasks outside of the event loop. Such an attempt needs no asyncio
+    task that waits for it.
+    """
+
+    def in_background(self, task: Task) -> bool:
+        """True if attempts of this task are to be started with `start`."""
+        ...
+
+    def start(self, attempt: A, ended: Callable[[A, Outcome | OutOfResources], None]) -> None:
+        """Start an attempt, and return at once. `ended` is called in the event loop with its outcome, or with the error
+        that `execute` would raise. Otherwise this is like `execute`; an attempt that registered no function with
+        `on_cancel` is not interrupted.
         """
         ...

@@ -10,9 +10,10 @@ class Readiness(Struct, frozen=True):
     """The result of each check, by name: True if that part of the server works. Requests and runs depend on all of
     these parts."""
     problems: dict[str, str]
-    """Why checks failed, by name. The text is the kind of an error, never its message."""
+    """The reasons why checks failed, by the name of the check. A reason is the kind of an error, never its message."""
     degraded: dict[str, str]
-    """Why loops fail that no request and no run depends on, by name. Such a loop does not make the server unready."""
+    """The reasons why loops fail that no request and no run depends on, by the name of the loop. Such a loop does not
+    make the server unready."""
 
     @property
     def is_ready(self) -> bool:

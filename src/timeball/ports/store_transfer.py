@@ -40,7 +40,7 @@ class ObjectCopier(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferResult:
-    """What a transfer moved, or what it would move if this was a rehearsal."""
+    """The result of a transfer. A rehearsal returns what a transfer would move."""
 
     source: str
     target: str

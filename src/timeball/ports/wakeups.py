@@ -27,6 +27,8 @@ class Topic(StrEnum):
     """A workflow run is due or was cancelled, or one of its tasks ended: the workflow advancer has work."""
     FOLLOW = "follow"
     """A run ended that another job follows: the follow trigger has an upstream event to apply."""
+    MAINTENANCE = "maintenance"
+    """A tenant is to be deleted: the maintenance loop has work."""
     ENDED = "ended"
     """A run ended, or a server learned that its attempt has started: requests that wait for it check it again."""
 

@@ -1,6 +1,7 @@
 """The worker protocol: five messages between a worker and a server, the same in process and over HTTP.
 
-- The messages contain ages and delays, never timestamps, so the clocks of the machines do not matter.
+- Workers and servers decide by the ages and delays in the messages, never by a timestamp, so the clocks of the
+  machines do not matter. The worker only passes the fire time of an assignment on to the job.
 - A worker has at most one pending poll. The assignments in the answer to a poll count as delivered when the worker
   sends its next poll.
 - A worker must not act on the answer to a poll that it gave up. The `held` list of its next poll does not contain these
@@ -11,14 +12,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Final, Literal, Protocol
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from timeball.domain.dispatch.placement import Label
+from timeball.domain.dispatch.slot_pools import MAX_POOLS, PoolName, SlotPool
 from timeball.domain.errors import Unavailable
 from timeball.domain.instant import DAY, Micros
 from timeball.domain.run.lifecycle import Outcome
+from timeball.domain.tenant import DEFAULT_TENANT
 from timeball.ports.attempt import AttemptIdentity
 
 MAX_WORKER_NAME_LENGTH: Final = 200
@@ -55,6 +59,7 @@ Sequential = Annotated[int, Meta(ge=0, le=1 << 53)]
 """An integer that grows from message to message. The bound leaves room for the following numbers."""
 Age = Annotated[int, Meta(ge=0, le=MAX_AGE)]
 SessionId = Annotated[str, Meta(max_length=64)]
+Room = Annotated[dict[PoolName, Annotated[int, Meta(ge=0, le=100_000)]], Meta(max_length=MAX_POOLS)]
 
 
 LOCAL_KEY: Final = "local"
@@ -79,6 +84,8 @@ class RegisterWorker(Struct, frozen=True, rename="camel", kw_only=True):
     """True if the worker accepts only runs that request one of its labels."""
     kinds: Annotated[list[Annotated[str, Meta(max_length=50)]], Meta(max_length=MAX_KINDS)] | None = None
     """The task kinds that the worker accepts; None, as from older workers: all kinds."""
+    pools: Annotated[list[SlotPool], Meta(max_length=MAX_POOLS)] = []
+    """The pools of slots that bound some of its runs; none, as from older workers: only `slots` bounds its runs."""
     after: SessionId | None = None
     """The session that this process lost, if it had one. An order to drain that was given to it still holds."""
 
@@ -103,6 +110,7 @@ class Assignment(AttemptIdentity, frozen=True, rename="camel", omit_defaults=Tru
     delay: Micros
     """Start the attempt this many microseconds after the answer arrived, never earlier."""
     fire_time: Micros
+    """The fire time of the run. The worker passes it on to the job, and decides nothing by it."""
     serial: bool
     """True if the store has to lock the job when it settles the attempt. The worker returns the value in its report."""
     turn: tuple[str, str] | None = None
@@ -112,6 +120,10 @@ class Assignment(AttemptIdentity, frozen=True, rename="camel", omit_defaults=Tru
     """The spec of the job in its canonical JSON (`JobSpec`), in the version of the fire."""
     task: Raw | UnsetType = UNSET
     """The JSON of the registered task, if the spec names a `taskId`."""
+    tenant: str = DEFAULT_TENANT
+    """The tenant of the job. The worker keeps the processes of different tenants apart. Older servers do not name it,
+    and newer ones name it only if it is not the default one.
+    """
 
 
 class Poll(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
@@ -131,6 +143,8 @@ class Poll(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True
     """
     wait: Micros
     """Maximum number of microseconds until the server answers."""
+    room: Room = {}
+    """Number of free slots of each pool. Older servers ignore it: they may assign more runs of a pool."""
 
 
 class PollResponse(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
@@ -245,6 +259,8 @@ class Report(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=Tr
     logs: Annotated[list[LogChunk], Meta(max_length=MAX_CHUNKS_PER_REPORT)] = []
     ended: Annotated[list[Ended], Meta(max_length=MAX_OUTCOMES_PER_REPORT)] = []
     pausing: Annotated[list[Pausing], Meta(max_length=MAX_NOTES_PER_REPORT)] = []
+    room: Room = {}
+    """Number of free slots of each pool, which replace the numbers in that poll."""
 
 
 class ReportAck(Struct, frozen=True, rename="camel", kw_only=True):
@@ -304,10 +320,13 @@ class WorkerProtocol(Protocol):
 
 class KeyedWorkerProtocol(Protocol):
     """`WorkerProtocol` for callers that also pass the API key of the worker. A session belongs to the key of its
-    `hello`. A message with another key is answered as if the session did not exist, and changes nothing.
+    `hello`, and to the tenants that workers with this key serve (None: all). A message with another key is answered as
+    if the session did not exist, and changes nothing.
     """
 
-    async def hello(self, hello: RegisterWorker, key: str) -> WorkerRegistered: ...
+    async def hello(
+        self, hello: RegisterWorker, key: str, tenants: Sequence[str] | None = None
+    ) -> WorkerRegistered: ...
 
     async def poll(self, poll: Poll, key: str) -> PollResponse: ...
 

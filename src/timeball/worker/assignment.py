@@ -11,13 +11,14 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from timeball.domain import duration
+from timeball.domain.dispatch.slot_pools import SlotPools
 from timeball.domain.instant import SECOND, Micros
 from timeball.domain.job.job import JobSpec, decode_spec
 from timeball.domain.run.lifecycle import INVALID, Failed, Failure, Released
 from timeball.domain.task import http_headers
 from timeball.domain.task.task import Http, Python, Task, host_of, kind_of
 from timeball.domain.workflow.definition import Workflow
-from timeball.ports.executor import Executor
+from timeball.ports.executor import BackgroundExecutor, Executor
 from timeball.ports.worker_protocol import Assignment
 
 REMEMBERED: Final = 1_000
@@ -42,20 +43,30 @@ class AssignedWork(Struct, frozen=True):
     task: Task
     executor: Executor | None
     """None: this worker cannot execute the task; `unfit` has the reason."""
+    background: BackgroundExecutor | None = None
+    """The same executor, if it executes the task outside of the event loop."""
     unfit: Failed | Released | None = None
     slots: int = 1
     """Number of the worker's slots that the attempt occupies."""
     timeout: Micros | None = None
     host: str | None = None
     """The host and port that the task calls, for the circuit breaker of that host."""
+    pool: str | None = None
+    """The pool of the worker in which the attempt occupies slots as well; None: it occupies none."""
 
 
 class Reader:
     """Decodes assignments. An assignment that this worker cannot execute is decoded to a failure or a release."""
 
-    def __init__(self, executors: Mapping[str, Executor], kinds: Collection[str] | None = None) -> None:
-        """`kinds` are the task kinds that this worker accepts; None accepts all."""
+    def __init__(
+        self,
+        executors: Mapping[str, Executor],
+        kinds: Collection[str] | None = None,
+        pools: SlotPools | None = None,
+    ) -> None:
+        """`kinds` are the task kinds that this worker accepts; None accepts all. `pools` are the pools of its slots."""
         self._executors = executors
+        self._pools = SlotPools(()) if pools is None else pools
         self._kinds = kinds
         self._known: dict[tuple[bytes, bytes | None], AssignedWork] = {}
 
@@ -93,13 +104,16 @@ class Reader:
             return _unfit(f"this worker has no executor for {kind!r} tasks; it has: {offer}", spec, task)
         if isinstance(task, Http) and (fault := http_headers.unsendable(task.headers)) is not None:
             return _unfit(f"{fault.detail}; update the job", spec, task, kind=INVALID)
+        background = executor if isinstance(executor, BackgroundExecutor) else None
         return AssignedWork(
             spec=spec,
             task=task,
             executor=executor,
+            background=background if background is not None and background.in_background(task) else None,
             slots=_slots(spec),
             timeout=None if spec.timeout is None else duration.parse(spec.timeout),
             host=host_of(task),
+            pool=self._pools.of(kind, task.function if isinstance(task, Python) else None),
         )
 
 

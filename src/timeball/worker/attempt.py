@@ -21,7 +21,7 @@ from timeball.worker.timers import Timer
 
 
 class Stop(IntEnum):
-    """Why an attempt is to stop. A later reason replaces an earlier one only if its number is higher."""
+    """The reasons to stop an attempt. A later reason replaces an earlier one only if its number is higher."""
 
     YIELD = 0
     """The attempt is preempted: return it to the queue, unless it still succeeds."""
@@ -73,6 +73,7 @@ class HeldAttempt(Struct, eq=False):
     fire_time: Micros
     spec: JobSpec
     task: Task
+    tenant: str
     started_at: Micros | None = None
     reported_start: bool = False
     """True if the start of the attempt was reported to the server."""
@@ -99,7 +100,7 @@ class HeldAttempt(Struct, eq=False):
     asked: int = 0
     """The number of the last preemption order."""
     ends_by: Micros | None = None
-    """When the timeout of the attempt passes, on the monotonic clock."""
+    """The instant at which the attempt times out, on the monotonic clock."""
 
     @classmethod
     def of(cls, assignment: Assignment, work: AssignedWork, listener: AttemptListener) -> Self:
@@ -114,6 +115,7 @@ class HeldAttempt(Struct, eq=False):
             assignment.fire_time,
             work.spec,
             work.task,
+            assignment.tenant,
         )
 
     @property

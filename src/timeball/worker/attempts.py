@@ -6,22 +6,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Final, assert_never
 
-from msgspec import structs
-
 from timeball.domain import duration
 from timeball.domain.dispatch import preemption
-from timeball.domain.instant import MAX, MILLISECOND, SECOND, Micros
+from timeball.domain.dispatch.slot_pools import SlotPool
+from timeball.domain.instant import MAX, MILLISECOND, MINUTE, SECOND, Micros
 from timeball.domain.run.lifecycle import Cancelled, Failed, Failure, Outcome, Released, Succeeded
 from timeball.ports.clock import Clock
 from timeball.ports.executor import Executor, OutOfResources, TryLater
-from timeball.ports.worker_protocol import MAX_EXCEPTION_LENGTH, MAX_EXCEPTIONS, MAX_KIND_LENGTH, Assignment
+from timeball.ports.worker_protocol import Assignment
 from timeball.worker.assignment import Reader
 from timeball.worker.attempt import HeldAttempt, Stop, SuspendedSlots
-from timeball.worker.output import clean
+from timeball.worker.occupied_slots import OccupiedSlots
+from timeball.worker.output import sendable
 from timeball.worker.report_queue import ReportQueue
 from timeball.worker.runner import Runner
 from timeball.worker.timers import Timers
@@ -40,7 +40,10 @@ SHORTAGE_PAUSE: Final = SECOND
 """How long a worker whose machine lacks a resource accepts no new attempts, and how long the runs that it released
 wait.
 """
-MAX_OUTCOME_MESSAGE_LENGTH: Final = 4_000
+POOL_REFUSAL_DELAY: Final = SECOND
+"""How long a run waits that a worker returned to the queue because its pool was full."""
+CROWDED_PAUSE: Final = MINUTE
+"""How long a worker offers as many slots as its smallest pool has, after a server assigned too many runs of a pool."""
 
 log = logging.getLogger("timeball.worker")
 
@@ -52,6 +55,7 @@ class Attempts:
         self,
         *,
         slots: int,
+        pools: Sequence[SlotPool] = (),
         executors: Mapping[str, Executor],
         clock: Clock,
         alarms: Timers,
@@ -62,8 +66,8 @@ class Attempts:
         """`may_start` is called right before an attempt starts; it returns False if the session of the worker has
         ended. `kinds` are the task kinds that the worker accepts; None accepts all.
         """
-        self._slots = slots
-        self._reader = Reader(executors, kinds)
+        self._occupied = OccupiedSlots(slots, pools)
+        self._reader = Reader(executors, kinds, self._occupied.pools)
         self._clock = clock
         self._alarms = alarms
         self._outbox = outbox
@@ -78,7 +82,8 @@ class Attempts:
         """The machine lacked a resource to start an attempt: no new attempts are accepted before this instant. 0: no
         shortage.
         """
-        self._occupied = 0
+        self._crowded_until: Micros = 0
+        """Before this instant, the worker offers as many slots as its smallest pool has. 0: it offers all."""
         self._idle = asyncio.Event()
         self._idle.set()
         self.closed = False
@@ -88,7 +93,14 @@ class Attempts:
     def free(self) -> int:
         if self.closed or self._outbox.congested or self._short_until:
             return 0
-        return max(0, self._slots - self._occupied)
+        if self._crowded_until:
+            return self._occupied.free_in_each_pool
+        return self._occupied.free
+
+    @property
+    def room(self) -> dict[str, int]:
+        """Return the number of free slots of each pool."""
+        return self._occupied.room
 
     @property
     def is_overloaded(self) -> bool:
@@ -121,19 +133,22 @@ class Attempts:
                 continue
             work = self._reader.read(assignment)
             attempt = self._held[assignment.token] = HeldAttempt.of(assignment, work, self._outbox)
-            self._occupied += work.slots
-            if self.closed or self._occupied > self._slots:
+            fits = self._occupied.fits_pool(work)
+            self._occupied.take(work)
+            if self.closed or self._occupied.overbooked:
                 self._end(attempt, Released())
+            elif not fits:
+                self._refuse(attempt)
             elif assignment.delay > 0:
                 # Wait a thousandth longer than ordered: the server's clock may run that much slower than this one.
                 due = arrived + assignment.delay + assignment.delay // 1000 + 1
                 attempt.alarm = self._alarms.at(due, partial(self._lanes.put, attempt))
             else:
                 self._lanes.put(attempt)
-        if self._occupied:
+        if self._occupied.any:
             self._idle.clear()
         for suspended in self._suspended.values():
-            if suspended.suspension is not None and self._occupied + suspended.work.slots > self._slots:
+            if suspended.suspension is not None and not self._occupied.fits(suspended.work):
                 suspended.suspension.taken = True
 
     def confirm(self, attempts: list[HeldAttempt]) -> None:
@@ -196,7 +211,7 @@ class Attempts:
             ],
         )
         self._suspended[attempt.token] = attempt
-        self._occupied -= attempt.work.slots
+        self._occupied.leave(attempt.work)
         self._outbox.pausing(attempt, "paused")
 
     def _go_on_if_unused(self, attempt: HeldAttempt) -> None:
@@ -223,7 +238,7 @@ class Attempts:
             for alarm in suspension.alarms:
                 self._alarms.cancel(alarm)
             del self._suspended[attempt.token]
-            self._occupied += attempt.work.slots
+            self._occupied.take(attempt.work)
             self._idle.clear()
 
     def _limit(self, attempt: HeldAttempt, ends_by: Micros) -> None:
@@ -322,6 +337,18 @@ class Attempts:
             log.warning("runs are returned to the queue: this machine lacks the resources to start them: %s", error)
         return Released(wait=SHORTAGE_PAUSE, begun=False)
 
+    def _refuse(self, attempt: HeldAttempt) -> None:
+        """Return an attempt to the queue because its pool is full. Servers of older versions assign such attempts."""
+        self._end(attempt, Released(POOL_REFUSAL_DELAY))
+        if not self._crowded_until:
+            self._crowded_until = self._clock.monotonic() + CROWDED_PAUSE
+            self._alarms.at(self._crowded_until, self._offer_all_again)
+            self._outbox.amend()
+
+    def _offer_all_again(self) -> None:
+        self._crowded_until = 0
+        self._outbox.amend()
+
     def _take_again(self) -> None:
         self._short_until = 0
         self._outbox.amend()
@@ -354,35 +381,20 @@ class Attempts:
         if attempt.alarm is not None:
             self._alarms.cancel(attempt.alarm)
             attempt.alarm = None
-        attempt.outcome = _sendable(outcome) if type(outcome) is Failed else outcome
+        attempt.outcome = sendable(outcome) if type(outcome) is Failed else outcome
         if attempt.stop is not Stop.LOST:
             self._outbox.ended(attempt)
         if attempt.suspension is not None:
             self._take_back(attempt)
-        self._occupied -= attempt.work.slots
+        self._occupied.leave(attempt.work)
         if self._suspended:
             self._let_go_on()
-        if not self._occupied and not self._suspended:
+        if not self._occupied.any and not self._suspended:
             self._idle.set()
 
     def _let_go_on(self) -> None:
         """Resume suspended attempts whose slots are free again, the longest suspended first."""
         for attempt in list(self._suspended.values()):
             taken = attempt.suspension is not None and attempt.suspension.taken
-            if taken and self._occupied + attempt.work.slots <= self._slots:
+            if taken and self._occupied.fits(attempt.work):
                 self._go_on(attempt)
-
-
-def _sendable(outcome: Failed) -> Failed:
-    """Shorten the texts of a failure and remove characters that a store rejects. Messages, kinds and names of
-    exceptions come from the job, and a text that cannot be stored would block the report of all later outcomes.
-    """
-    failure = outcome.failure
-    kind = clean(failure.kind[:MAX_KIND_LENGTH])
-    message = clean(failure.message[: MAX_OUTCOME_MESSAGE_LENGTH + 1])
-    if len(message) > MAX_OUTCOME_MESSAGE_LENGTH:
-        message = f"{message[:MAX_OUTCOME_MESSAGE_LENGTH]} […]"
-    names = tuple(clean(name[:MAX_EXCEPTION_LENGTH]) for name in failure.exceptions[:MAX_EXCEPTIONS])
-    if kind == failure.kind and message == failure.message and names == failure.exceptions:
-        return outcome
-    return Failed(structs.replace(failure, kind=kind, message=message, exceptions=names))

@@ -9,12 +9,22 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from timeball.ports.worker_protocol import MAX_CHUNK_LENGTH, LogChunk
+from msgspec import structs
+
+from timeball.domain.run.lifecycle import Failed
+from timeball.ports.worker_protocol import (
+    MAX_CHUNK_LENGTH,
+    MAX_EXCEPTION_LENGTH,
+    MAX_EXCEPTIONS,
+    MAX_KIND_LENGTH,
+    LogChunk,
+)
 
 LIVE: Final = 512 * 1024
 TAIL: Final = 64 * 1024
 CHUNK: Final = 16 * 1024
 """Number of waiting characters at which output is sent at once. Less output waits a moment for more."""
+MAX_OUTCOME_MESSAGE_LENGTH: Final = 4_000
 
 
 def clean(text: str) -> str:
@@ -103,3 +113,18 @@ def _joined(pieces: list[tuple[str, str]]) -> list[tuple[str, str]]:
         joined.extend((stream, text[i : i + MAX_CHUNK_LENGTH]) for i in range(0, len(text), MAX_CHUNK_LENGTH))
         start = end
     return joined
+
+
+def sendable(outcome: Failed) -> Failed:
+    """Shorten the texts of a failure and remove characters that a store rejects. Messages, kinds and names of
+    exceptions come from the job, and a text that cannot be stored would block the report of all later outcomes.
+    """
+    failure = outcome.failure
+    kind = clean(failure.kind[:MAX_KIND_LENGTH])
+    message = clean(failure.message[: MAX_OUTCOME_MESSAGE_LENGTH + 1])
+    if len(message) > MAX_OUTCOME_MESSAGE_LENGTH:
+        message = f"{message[:MAX_OUTCOME_MESSAGE_LENGTH]} […]"
+    names = tuple(clean(name[:MAX_EXCEPTION_LENGTH]) for name in failure.exceptions[:MAX_EXCEPTIONS])
+    if kind == failure.kind and message == failure.message and names == failure.exceptions:
+        return outcome
+    return Failed(structs.replace(failure, kind=kind, message=message, exceptions=names))

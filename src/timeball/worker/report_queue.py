@@ -113,11 +113,12 @@ class ReportContent(Struct):
     def size(self) -> int:
         return len(self.started) + len(self.progress) + len(self.logs) + len(self.ended) + len(self.pausing)
 
-    def report(self, session: str, poll_seq: int, free: int, now: Micros) -> Report:
+    def report(self, session: str, poll_seq: int, free: int, room: dict[str, int], now: Micros) -> Report:
         return Report(
             session=session,
             poll_seq=poll_seq,
             free=free,
+            room=room,
             started=[
                 Started(run_id=attempt.run_id, token=attempt.token, age=now - attempt.started_at)
                 for attempt in self.started
@@ -197,7 +198,7 @@ class ReportQueue:
         if attempt.output is not None:
             attempt.output.close()
             self._collect(attempt)
-        if not self._ended:  # else the session was notified before
+        if not self._ended:  # otherwise the session was notified when the first attempt ended
             self._wake()
         self._ended.append(attempt)
 
@@ -231,7 +232,9 @@ class ReportQueue:
         self._wake()
 
     def forget(self, token: int) -> None:
-        """Drop the unsent output and progress of an attempt that the worker does not hold any more."""
+        """Drop the progress of an attempt that the worker does not hold any more, and its output that was not collected
+        for a report yet. Collected output is still sent; the store refuses it.
+        """
         self._with_output.pop(token, None)
         self._progress.pop(token, None)
 

@@ -1,9 +1,10 @@
 """Executes attempts in lanes. A lane is an asyncio task that executes one attempt after the other.
 
-An attempt that never awaits costs no task and no turn of the event loop: its lane continues with the next attempt at
-once. When an attempt does await, another lane executes the attempts behind it. The alternative, to step the coroutines
-of jobs without a task, would give the code of a job a wrong `asyncio.current_task()`; timeouts and HTTP clients rely on
-it.
+An attempt in the background (in a thread, or an HTTP call) needs no lane: the lane that begins it continues at once. An
+attempt that never awaits costs no task and no turn of the event loop either: its lane continues with the next attempt
+at once. When an attempt does await, another lane executes the attempts behind it. The alternative, to step the
+coroutines of jobs without a task, would give the code of a job a wrong `asyncio.current_task()`; timeouts and HTTP
+clients rely on it.
 """
 
 from __future__ import annotations
@@ -21,9 +22,8 @@ from timeball.ports.executor import Executor, OutOfResources
 from timeball.worker.attempt import HeldAttempt
 
 TURN: Final = 5 * MILLISECOND
-"""How long a lane executes attempts before it yields to the event loop and to other lanes. It is long enough for all
-short attempts of a poll, so that their slots are offered and their outcomes reported together.
-"""
+"""Time for which a lane executes attempts before it yields to the event loop and to other lanes. It is long enough for
+all short attempts of a poll, so that their slots are offered and their outcomes reported together."""
 KEPT: Final = 64
 """Maximum number of idle lanes that are kept for reuse."""
 
@@ -53,6 +53,7 @@ class Runner:
         """The context variables that each lane starts with, before any job could change them."""
         self._called = False
         """True if a lane was scheduled that will take the ready attempts."""
+        self._closed = False
 
     @property
     def is_overloaded(self) -> bool:
@@ -65,10 +66,15 @@ class Runner:
             self._call()
 
     def close(self) -> None:
-        """Cancel all lanes. No attempt starts any more."""
+        """Cancel all lanes. No attempt starts any more, and the outcomes of those in the background are dropped."""
+        self._closed = True
         self._ready.clear()
         for task in self._tasks:
             task.cancel()
+
+    def _ended_in_background(self, attempt: HeldAttempt, outcome: Outcome | OutOfResources) -> None:
+        if not self._closed and attempt.outcome is None:  # an executor that failed may end an attempt twice
+            self._finish(attempt, self._short(attempt, outcome) if isinstance(outcome, OutOfResources) else outcome)
 
     def _call(self) -> None:
         self._called = True
@@ -96,6 +102,18 @@ class Runner:
                 attempt = ready.popleft()
                 executor = self._begin(attempt, now)
                 if executor is None:
+                    continue
+                if (background := attempt.work.background) is not None:
+                    try:
+                        background.start(attempt, self._ended_in_background)
+                    except OutOfResources as error:
+                        self._finish(attempt, self._short(attempt, error))
+                    except Exception as error:
+                        if attempt.outcome is None:
+                            self._finish(attempt, Failed(Failure(kind="worker", message=_described(error))))
+                    now = self._clock.monotonic()
+                    if now >= until:
+                        break
                     continue
                 if ready and not self._called:
                     self._call()
@@ -131,7 +149,7 @@ class Runner:
 
 
 def _described(error: Exception) -> str:
-    """Describe an error. Never raises, because a lane that died here would occupy its slot for ever."""
+    """Describe an error. Never raises, because a lane that failed here would occupy its slot until the worker ends."""
     try:
         return f"{type(error).__name__}: {error}"
     except Exception:

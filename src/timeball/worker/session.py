@@ -88,10 +88,15 @@ class Faults:
 
 
 class Holder(Protocol):
-    """What the session needs from the worker whose attempts it polls for and reports."""
+    """The part of the worker that its session uses."""
 
     @property
     def free(self) -> int: ...
+
+    @property
+    def room(self) -> dict[str, int]:
+        """The number of free slots of each pool."""
+        ...
 
     @property
     def is_overloaded(self) -> bool:
@@ -127,8 +132,8 @@ class ServerSession:
         holder: Holder,
         renewed: Callable[[Micros], None],
     ) -> None:
-        """`renewed` is called after each renewal of the lease, with the instant at which all processes of jobs have to
-        be gone even if the worker dies.
+        """`renewed` is called after each renewal of the lease, with the instant at which all job processes must have
+        ended even if the worker dies.
         """
         self.id = registered.session
         self._beat_every = registered.beat_every
@@ -147,7 +152,7 @@ class ServerSession:
         self._poll_seq = 0
         self._lapse: Timer | None = None
         self._awake_at = registered_at
-        """When the event loop last ran the beat task. A loop that is not blocked runs it once per beat."""
+        """The time at which the event loop last ran the beat task. A loop that is not blocked runs it once per beat."""
         self.lost = False
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.deadline: Micros = 0
@@ -160,9 +165,8 @@ class ServerSession:
             self._over.set_result(None)
 
     async def run(self) -> None:
-        """Return when the session is lost. Raise an error that a new session would not solve, such as a refused API
-        key.
-        """
+        """Poll, send beats and report until the session is lost. Raise an error that a new session would not solve,
+        such as a refused API key."""
         loops = [asyncio.ensure_future(loop) for loop in (self._polls(), self._beats(), self._reports())]
         try:
             await asyncio.wait([*loops, self._over], return_when=asyncio.FIRST_COMPLETED)
@@ -183,9 +187,9 @@ class ServerSession:
         self._lapse = self._alarms.at(self.deadline, self._lapsed)
 
     def _extend(self, sent_at: Micros) -> Micros:
-        """Extend the lease after an answered beat that was sent at this instant. Return when the processes of jobs have
-        to be gone. That is later than the worker's own deadline, so that the worker does not report attempts as failed
-        that the guard killed.
+        """Extend the lease after an answered beat that was sent at this instant. Return the instant at which all job
+        processes must have ended. It is later than the worker's own deadline, so that the worker does not report
+        attempts as failed that the guard killed.
         """
         self.deadline = max(self.deadline, sent_at + self._lease - self.margin)
         return self.deadline + self.margin // 2
@@ -201,11 +205,12 @@ class ServerSession:
     # deadline, which only grows.
 
     def stalled_since(self, now: Micros) -> Micros | None:
-        """Return since when the event loop is blocked, or None if its beats are on time."""
+        """Return the time since which the event loop is blocked, or None if its beats are on time."""
         return self._awake_at if now - self._awake_at > self._beat_every + self._beat_every // 2 else None
 
     def renewed_from_thread(self, sent_at: Micros) -> Micros:
-        """Record the answer to a beat that a thread sent. Return when the processes of jobs have to be gone."""
+        """Record the answer to a beat that a thread sent. Return the instant at which all job processes must have
+        ended."""
         return self._extend(sent_at)
 
     async def _polls(self) -> None:
@@ -213,7 +218,14 @@ class ServerSession:
         while True:
             self._poll_seq += 1
             holder = self._holder
-            poll = Poll(session=self.id, seq=self._poll_seq, free=holder.free, held=holder.tokens(), wait=WAIT)
+            poll = Poll(
+                session=self.id,
+                seq=self._poll_seq,
+                free=holder.free,
+                room=holder.room,
+                held=holder.tokens(),
+                wait=WAIT,
+            )
             sent = self._clock.monotonic()
             try:
                 async with asyncio.timeout((WAIT + ANSWER) / SECOND):
@@ -273,7 +285,7 @@ class ServerSession:
                 # after a stall: an attempt that the guard has killed must not be reported as failed
                 if now >= self.deadline:
                     return
-                report = batch.report(self.id, self._poll_seq, self._holder.free, now)
+                report = batch.report(self.id, self._poll_seq, self._holder.free, self._holder.room, now)
                 try:
                     async with asyncio.timeout(ANSWER / SECOND):
                         ack = await self._dispatch.report(report)
@@ -302,7 +314,8 @@ class ServerSession:
 
     async def _takes_reports(self) -> bool:
         """True if the server accepts an empty report. Then the content of the failed report is part of the cause."""
-        report = Report(session=self.id, poll_seq=self._poll_seq, free=self._holder.free)
+        holder = self._holder
+        report = Report(session=self.id, poll_seq=self._poll_seq, free=holder.free, room=holder.room)
         try:
             async with asyncio.timeout(ANSWER / SECOND):
                 await self._dispatch.report(report)

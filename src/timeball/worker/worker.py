@@ -74,6 +74,7 @@ class Worker:
         self._outbox = ReportQueue(clock, self._alarms)
         self._attempts = Attempts(
             slots=hello.slots,
+            pools=hello.pools,
             executors=executors,
             clock=clock,
             alarms=self._alarms,
@@ -88,6 +89,8 @@ class Worker:
         """Set once a server has ordered the worker to drain."""
         self._ended = asyncio.Event()
         self._failure: Exception | None = None
+        self.registered = asyncio.Event()
+        """Set once a server has accepted the worker."""
 
     @property
     def session(self) -> str | None:
@@ -180,6 +183,7 @@ class Worker:
         try:
             while self._leaving is None:  # a draining worker without a session holds nothing, and ends
                 self._session = session = await self._register(backoff)
+                self.registered.set()
                 began = self._clock.monotonic()
                 try:
                     await session.run()
@@ -199,7 +203,7 @@ class Worker:
             self._ended.set()
 
     async def _within(self, timeout: Micros, doing: Awaitable[None]) -> bool:
-        """True if the awaitable finished within this time, without an error."""
+        """Wait for an awaitable. Return True if it finished within this time, without an error."""
         try:
             async with asyncio.timeout(timeout / SECOND):
                 await doing
@@ -291,6 +295,10 @@ class Worker:
         return self._attempts.free
 
     @property
+    def room(self) -> dict[str, int]:
+        return self._attempts.room
+
+    @property
     def is_overloaded(self) -> bool:
         return self._attempts.is_overloaded
 
@@ -302,7 +310,7 @@ class Worker:
             log.warning("a server ordered this worker to drain: it takes nothing new, finishes its runs and leaves")
             self._leaving = asyncio.create_task(self._leave(), name="timeball worker leaving")
             self._attempts.closed = True  # assignments of the same answer are released
-        self._attempts.take(orders.assignments, arrived)  # first, because the same answer may cancel some of them
+        self._attempts.take(orders.assignments, arrived)  # first: this answer may cancel new attempts
         for token in orders.lost:
             self._attempts.stop(token, Stop.LOST)
         for token in orders.cancel:

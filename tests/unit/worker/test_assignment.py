@@ -1,4 +1,4 @@
-"""What a worker makes of its assignments: read once for all that are alike, and never changed by one for the other."""
+"""Decoding of assignments: equal ones are decoded once, and no attempt changes the values of another."""
 
 from __future__ import annotations
 

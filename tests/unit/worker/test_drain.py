@@ -1,4 +1,4 @@
-"""A worker that a server orders to drain: it takes nothing new, finishes what it has, reports it, and leaves."""
+"""A worker that is ordered to drain: it accepts nothing new, finishes its attempts, reports them, and leaves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""I28: whatever jobs do, a worker's messages keep to the bounds that a server has for them."""
+"""I28: whatever jobs do, the messages of a worker keep within the bounds of the server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from timeball.ports.worker_protocol import MAX_MESSAGE_BYTES, MAX_MESSAGE_LENGTH
 from timeball.system import SystemClock
 from timeball.worker.assignment import Reader
 from timeball.worker.attempt import HeldAttempt
-from timeball.worker.attempts import MAX_OUTCOME_MESSAGE_LENGTH, _sendable
+from timeball.worker.output import MAX_OUTCOME_MESSAGE_LENGTH, sendable
 from timeball.worker.report_queue import ReportQueue
 from timeball.worker.timers import Timers
 from timeball.worker.transport.http_worker_protocol import HttpWorkerProtocol
@@ -39,7 +39,7 @@ async def reports(outbox: ReportQueue) -> list[Report]:
     while outbox._has_events.is_set() or outbox._progress or outbox._with_output:
         outbox._has_events.set()
         batch = await outbox.next()
-        message = batch.report("w_1", 1, 1, CLOCK.monotonic())
+        message = batch.report("w_1", 1, 1, {}, CLOCK.monotonic())
         encoded = msgspec.json.encode(message)
         assert len(encoded) <= MAX_MESSAGE_BYTES
         report = msgspec.json.decode(encoded, type=Report)
@@ -116,7 +116,7 @@ async def test_output_in_small_pieces_is_several_messages_in_order() -> None:
 
 def test_a_failure_is_cut_with_a_mark() -> None:
     names = tuple("E" * 2_000 for _ in range(500))
-    failure = _sendable(Failed(Failure(kind="exception", message="m" * 50_000, exceptions=names))).failure
+    failure = sendable(Failed(Failure(kind="exception", message="m" * 50_000, exceptions=names))).failure
     assert failure.message.endswith("[…]")
     assert len(failure.message) <= MAX_OUTCOME_MESSAGE_LENGTH + 4 <= MAX_MESSAGE_LENGTH
     assert (len(failure.exceptions), {len(name) for name in failure.exceptions}) == (100, {500})

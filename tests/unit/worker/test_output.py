@@ -1,4 +1,4 @@
-"""Output is bounded: live at first, then its end, and it says what is missing."""
+"""Output is bounded: its beginning and its end are kept, and a mark says what is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A worker whose attempts make room for others: whose slots are lent, for how long, and what is said about it."""
+"""Preempted attempts in a worker: for how long they give up their slots, and what the worker reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Alarms ring in order, never early, also on an event loop whose timers are."""
+"""Timers fire in order and never early, also on an event loop whose own timers fire early."""
 
 from __future__ import annotations
 

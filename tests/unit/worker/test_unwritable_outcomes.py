@@ -1,4 +1,4 @@
-"""I26, I30: one outcome that cannot be written holds up no other, and its run ends all the same."""
+"""I26, I30: an outcome that cannot be stored delays no other outcome, and its run still ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The worker against a scripted server: what it takes, when it starts it, and what it says about it."""
+"""The worker with a server that the tests play: what it accepts, when it starts an attempt, and what it reports."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from timeball.cli.setting_options import Wording, setting_options
 @click.command()
 @setting_options("up")
 def up(**flags: Any) -> None:
-    """Start a server and a worker in one process.
+    """Start a server and a worker in one process, or several workers in processes of their own (--processes).
 
     All data is stored in one folder, in an embedded database, unless --store names another database. The first start
     creates an admin key in that folder, and commands on this machine use it automatically. Ctrl-C stops the process.
@@ -23,7 +23,7 @@ def up(**flags: Any) -> None:
     Examples:
       timeball up
       timeball up --port 8080 --data-dir ./data --slots 8
-      timeball up --tasks myapp.jobs
+      timeball up --tasks myapp.jobs --processes 4
     """
     settings = config.up(flags)
     with as_if_missing("rich"):  # structlog would import it for tracebacks, which are not printed here
@@ -55,7 +55,7 @@ def server(**flags: Any) -> None:
 @click.command(short_help="Start a worker, which pulls runs and executes them.")
 @setting_options(
     "worker",
-    first=("url", "token_file", "token", "ca", "slots", "cpu", "memory", "labels", "dedicated", "kinds"),
+    first=("url", "token_file", "token", "ca", "slots", "processes", "cpu", "memory", "labels", "dedicated", "kinds"),
     wording={
         "token_file": Wording("A file with a worker key (TIMEBALL_TOKEN_FILE)."),
         "token": Wording("The worker key; other users can see it in the list of processes (TIMEBALL_TOKEN)."),

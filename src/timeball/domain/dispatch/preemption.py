@@ -9,12 +9,15 @@ that no run starves: a run is preempted at most `MAX_PREEMPTIONS` times, and sus
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Final
 
 from msgspec import Struct
 
 from timeball.domain.dispatch.placement import Need, Offer
+from timeball.domain.dispatch.slot_pools import SlotPools
 from timeball.domain.instant import MILLISECOND, MINUTE, SECOND, Micros
+from timeball.domain.tenant import DEFAULT_TENANT
 
 CLASS: Final = 3
 """Number of priority levels between two classes: from low to medium, and from medium to high."""
@@ -28,6 +31,8 @@ MAX_PREEMPTION_DURATION: Final = 5 * MINUTE
 UNUSED_SLOTS_TIMEOUT: Final = 5 * SECOND
 """Microseconds after which a suspended process is resumed if no run has used its slots."""
 
+NO_POOLS: Final[Mapping[str, SlotPools]] = MappingProxyType({})
+
 
 class Running(Struct, frozen=True):
     """A run that may be preempted, with the attempt that a worker executes."""
@@ -39,6 +44,9 @@ class Running(Struct, frozen=True):
     priority: int
     need: Need
     started_at: Micros
+    tenant: str = DEFAULT_TENANT
+    pool: str | None = None
+    """The slot pool of its worker that it is in. Only known if a waiting run needs a slot of a pool."""
 
     @property
     def freed_resources(self) -> Need:
@@ -48,7 +56,7 @@ class Running(Struct, frozen=True):
 
 
 class PreemptingRun(Struct, frozen=True):
-    """The first claimable run of a placement profile. A running attempt may be preempted for it."""
+    """The first claimable run of a priority or of a placement profile. A running attempt may be preempted for it."""
 
     run_id: str
     priority: int
@@ -57,6 +65,7 @@ class PreemptingRun(Struct, frozen=True):
     eligible_at: Micros
     gated: bool
     """True if the run shares a limit with other runs, which may block its start although a worker has free slots."""
+    tenant: str = DEFAULT_TENANT
 
 
 class Preemption(Struct, frozen=True, kw_only=True):
@@ -71,9 +80,9 @@ class Preemption(Struct, frozen=True, kw_only=True):
     """The fencing token of the preempted attempt."""
     asked_at: Micros
     paused_at: Micros | None
-    """When the attempt was suspended; None if it is not suspended yet, or was released instead."""
+    """The instant at which the attempt was suspended; None if it is not suspended yet, or was released instead."""
     ended_at: Micros | None
-    """When the attempt was resumed, or ended."""
+    """The instant at which the attempt was resumed or ended; None while the preemption is open."""
 
     @property
     def is_open(self) -> bool:
@@ -86,30 +95,52 @@ def choose(
     left: Mapping[str, Offer],
     idle: Mapping[str, Offer],
     now: Micros,
+    pools: Mapping[str, SlotPools] = NO_POOLS,
 ) -> tuple[PreemptingRun, Running] | None:
     """Choose a waiting run and the running attempt to preempt for it. `waiting` is in the order of rank. `left` has the
     resources that each worker offers now, and `idle` those that it would offer without any run, both by session. Of the
     attempts that could be preempted, the one with the lowest priority is chosen, and among those the one that started
-    last.
+    last. A run preempts only runs of its own tenant: the priorities of a tenant do not concern the others. `pools` has
+    the slot pools of each worker: a run that waits for a slot of a pool preempts only runs of this pool.
 
     A slot that becomes free goes to the run of the best rank that fits. So if a run cannot preempt (its class is not
     high enough, it has not waited long enough, or it is `gated`), no run of a worse rank preempts on a worker that
     could execute that run.
     """
     open_to = {each.session for each in running}
+    closed: set[tuple[str, str | None]] = set()
+    """Pools whose free slots go to a run of a better rank, each with the session of its worker."""
     for first in waiting:
-        if any(_takes(offer, first, first.need) for offer in left.values()):
+        pool = first.need.pool
+        full = {session for session, each in pools.items() if pool in each.slots}
+        if any(_takes(offer, first, first.need) for session, offer in left.items() if session not in full):
             continue  # a worker has room for this run, so the next claim takes it
-        lower = [each for each in running if each.priority + CLASS <= first.priority and each.session in open_to]
+        own = [each for each in running if each.tenant == first.tenant]
+        lower = [each for each in own if each.priority + CLASS <= first.priority and each.session in open_to]
         able = [
             each
             for each in lower
-            if each.session in left and _takes(_with(left[each.session], each), first, first.need)
+            if each.session in left
+            and (each.session, each.pool) not in closed
+            and (each.session not in full or _frees(each, pools[each.session], first.need))
+            and _takes(_with(left[each.session], each), first, first.need)
         ]
         if able and not first.gated and now - first.eligible_at >= PREEMPTION_DELAY:
             return first, min(able, key=lambda each: (each.priority, -each.started_at, each.run_id))
-        open_to -= {session for session, offer in idle.items() if offer.fits(first.need)}
+        able_workers = {session for session, offer in idle.items() if offer.fits(first.need)}
+        open_to -= able_workers - full
+        closed |= {(session, pool) for session in able_workers & full}
     return None
+
+
+def _frees(running: Running, pools: SlotPools, need: Need) -> bool:
+    """True if a run, when it is preempted, leaves as many slots of a pool as these requirements need."""
+    pool = need.pool
+    return (
+        pool is not None
+        and running.pool == pool
+        and pools.taken(pool, running.need.slots) >= pools.taken(pool, need.slots)
+    )
 
 
 def _takes(offer: Offer, waiting: PreemptingRun, need: Need) -> bool:
@@ -128,4 +159,5 @@ def _with(offer: Offer, running: Running) -> Offer:
         dedicated=offer.dedicated,
         reserved_for=offer.reserved_for,
         kinds=offer.kinds,
+        tenants=offer.tenants,
     )

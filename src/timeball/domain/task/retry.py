@@ -37,8 +37,8 @@ class NonRetryable(Struct, frozen=True, gc=False, rename="camel", forbid_unknown
 
 
 class Retry(Struct, frozen=True, gc=False, rename="camel", forbid_unknown_fields=True, omit_defaults=True):
-    """The retry policy of a job. `maxRetries` is the number of attempts after the first one. If `backoff` is a list of
-    delays, its last element repeats."""
+    """The retry policy of a job. `maxRetries` is the maximum number of attempts after the first one. If `backoff` is a
+    list of delays, its last element repeats."""
 
     max_retries: MaxRetries = 3
     backoff: Backoff = "exponential"

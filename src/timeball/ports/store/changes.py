@@ -64,6 +64,11 @@ class WorkerChange(Struct, frozen=True, gc=False):
     type: EventType
     session: str
     name: str = ""
+    tenants: Sequence[str] | None = None
+    """The tenants that the worker serves; None: all tenants."""
+
+    def concerns(self, tenant: str) -> bool:
+        return self.tenants is None or tenant in self.tenants
 
 
 Change = RunChange | JobChange | WorkerChange

@@ -7,7 +7,8 @@ from typing import Final, Literal, Protocol
 
 from msgspec import Struct
 
-from timeball.domain.errors import Invalid
+from timeball.domain.audit_log.change import AuditedRequest
+from timeball.domain.errors import Conflict, Invalid, TimeballError
 from timeball.domain.instant import Micros
 from timeball.domain.job.job import Job, JobSpec, JobState
 from timeball.domain.planning.planning import Span
@@ -41,6 +42,8 @@ class Submission(Struct, frozen=True, gc=False):
     render: Callable[[Job], bytes] | None = None
     """Returns the answer to store under the idempotency key, given the job with its slot. For a job with a window,
     because its slot is chosen inside the transaction; None for other jobs."""
+    audited: AuditedRequest | None = None
+    """The request, if the job recurs; None for jobs that fire once: their rows have the id of the credential."""
 
 
 class Accepted(Struct, frozen=True, gc=False):
@@ -80,7 +83,19 @@ class NeverFires(Struct, frozen=True):
     error: Invalid
 
 
-Submitted = Answered | NoCalendar | NeverFires
+class NoTenant(Struct, frozen=True):
+    """The tenant of the job is being deleted, or was deleted. Nothing was written."""
+
+    error: Conflict
+
+
+class OverQuota(Struct, frozen=True):
+    """A quota of the tenant has no room for the job or its run. Nothing was written."""
+
+    error: TimeballError
+
+
+Submitted = Answered | NoCalendar | NeverFires | NoTenant | OverQuota
 """The result of the submission of one job."""
 
 
@@ -148,7 +163,7 @@ class Fired(Struct, frozen=True):
 
 
 class JobFilter(Struct, frozen=True, kw_only=True):
-    """The jobs to list. All conditions that are given must hold."""
+    """The jobs to list or count. All conditions that are given must hold."""
 
     tenant: str
     status: frozenset[str] = frozenset()
@@ -277,9 +292,9 @@ class JobStore(Protocol):
     async def trigger(self, runs: Sequence[NewRun]) -> list[Status | None]:
         """Insert manual runs under the lock on the job, by its overlap policy. Return the status of each, in order:
         QUEUED, BLOCKED behind an earlier run, or SKIPPED, which is recorded in the history. None: the job does not
-        exist or is cancelled. A run id that is stored already keeps its status, and nothing is written.
+        exist or is cancelled. If a run with this id is stored already, its status is returned, and nothing is written.
 
-        If runs of the job may not overlap, its run for a future fire becomes BLOCKED, unless a worker holds it: whether
-        it overlaps is decided when it falls due. A pending run of a one-shot job may then not overlap either.
-        """
+        If runs of the job may not overlap, its run for a future fire becomes BLOCKED, unless a worker holds it or it
+        has had an attempt: the overlap policy decides about it when it falls due. This includes the only run of a
+        one-shot job, to which the policy does not apply otherwise."""
         ...

@@ -16,9 +16,8 @@ from timeball.ports.store.paging import Page
 
 class PlanStore(Protocol):
     async def due_jobs(self, limit: int) -> list[Job]:
-        """Return active jobs whose `plan_at` has come, longest overdue first. There is no lower bound, so no overdue
-        job is ever skipped. Jobs that cannot be decoded are postponed, and not returned.
-        """
+        """Return active jobs whose `plan_at` has come, longest overdue first. There is no lower bound: a job is
+        returned however long it is overdue. Jobs that cannot be decoded are postponed, and not returned."""
         ...
 
     async def put_off(self, failed: Sequence[tuple[Job, str]]) -> None:

@@ -33,7 +33,7 @@ class RunFilter(Struct, frozen=True, kw_only=True):
     task_id: str | None = None
     origin: frozenset[Origin] = frozenset()
     fingerprint: str | None = None
-    """The fingerprint of the error that ended the run; `NO_FINGERPRINT`: only failed and dead runs and have none."""
+    """The fingerprint of the error that ended the run; `NO_FINGERPRINT`: only failed and dead runs that have none."""
     session: str | None = None
     """Only runs that the worker of this session executes now."""
     made_before: str | None = None
@@ -101,6 +101,14 @@ class LogLine(Struct, frozen=True):
     stream: str
     at: Micros
     text: str
+
+
+class ArchivedLine(Struct, frozen=True):
+    """A chunk of output of a finished run, for the archive."""
+
+    tenant: str
+    run_id: str
+    line: LogLine
 
 
 class ReadStore(Protocol):
@@ -179,12 +187,9 @@ class ArchiveStore(Protocol):
         """
         ...
 
-    async def output_in(
-        self, after: tuple[str, int, int], until: str, since: Micros, limit: int
-    ) -> list[tuple[str, LogLine]]:
-        """Return the next chunks of output of runs that ended at or after `since`, each with the id of its run: after
-        the run, attempt and `seq` in `after`, and of runs with ids before `until`. An empty list means that there are
-        no more.
+    async def output_in(self, after: tuple[str, int, int], until: str, since: Micros, limit: int) -> list[ArchivedLine]:
+        """Return the next chunks of output of runs that ended at or after `since`: after the run, attempt and `seq` in
+        `after`, and of runs with ids before `until`. An empty list means that there are no more.
         """
         ...
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from msgspec import Struct
 
 from timeball.domain.bootstrap_key import BootstrapSource, Replacement
+from timeball.domain.identity.permission import Permission
+from timeball.domain.identity.role import Role, lower_role
 from timeball.domain.instant import Micros
 from timeball.domain.schedule.calendar import NamedCalendar
 from timeball.ports.store.paging import Page
-
-Role = Literal["admin", "worker"]
 
 
 class Key(Struct, frozen=True, kw_only=True):
@@ -26,6 +26,28 @@ class Key(Struct, frozen=True, kw_only=True):
     """SHA-256 of the secret in hexadecimal digits. The secret itself is not stored."""
     created_at: Micros
     revoked_at: Micros | None = None
+    scopes: tuple[Permission, ...] | None = None
+    """The only permissions of the role that the key has; None: all of them."""
+    labels: tuple[str, ...] | None = None
+    """The only labels that workers with this key may offer; None: any labels."""
+    tenants: tuple[str, ...] | None = None
+    """The tenants that workers with this key serve; None: by the role of the key, see `served_tenants`."""
+    user_id: str | None = None
+    """The user of the key; None: it belongs to no user."""
+    user_role: Role | None = None
+    """The role of that user. It limits the role of the key."""
+    expires_at: Micros | None = None
+    last_used_at: Micros | None = None
+    """At most a minute before the last use."""
+    replaces: str | None = None
+    """The id of the key that this one was made from by a rotation; None: it was not."""
+
+    @property
+    def effective_role(self) -> Role:
+        return self.role if self.user_role is None else lower_role(self.role, self.user_role)
+
+    def is_expired(self, now: Micros) -> bool:
+        return self.expires_at is not None and self.expires_at <= now
 
 
 class KeyStore(Protocol):
@@ -34,7 +56,23 @@ class KeyStore(Protocol):
         ...
 
     async def key_by_digest(self, digest: str) -> Key | None:
-        """Return the key with this digest; None: there is none, or it was revoked."""
+        """Return the key with this digest, also if it has expired; None: there is none, it was revoked, its tenant does
+        not exist or is being deleted, or its user is disabled."""
+        ...
+
+    async def key(self, tenant: str, key_id: str) -> Key | None:
+        """Return a key of a tenant, also if it was revoked; None: there is no such key."""
+        ...
+
+    async def list_keys(self, tenant: str, cursor: str | None, limit: int) -> Page[Key]:
+        """Return a page of the keys of a tenant, revoked ones included, newest first."""
+        ...
+
+    async def rotate_key(self, key: Key, old_expires_at: Micros) -> Key:
+        """Insert a key that replaces the key `key.replaces`, and let that one expire at `old_expires_at`, unless it
+        expires earlier. Return the new key. A repeated call changes nothing. Raises `NotFound` if there is no such key
+        in the tenant, and `Conflict` if it was revoked, has expired, was rotated before, or comes from the settings of
+        a server."""
         ...
 
     async def keys(self) -> list[Key]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Protocol, Self
 
 from msgspec import Struct
 
+from timeball.domain.dispatch.fair_share import TenantShare
 from timeball.domain.dispatch.preemption import Preemption
+from timeball.domain.dispatch.slot_pools import PoolRoom
 from timeball.domain.instant import Micros
 from timeball.domain.run.lifecycle import Outcome
 from timeball.domain.run.run import NewRun
 from timeball.domain.run.status import Status
+from timeball.domain.tenant import DEFAULT_TENANT
 from timeball.ports.attempt import AttemptWithLocks
 from timeball.ports.worker_protocol import Ended, LogChunk, Pausing, Progress, Started
 
@@ -28,6 +31,8 @@ class SlotRequest(Struct, frozen=True):
     """The number of the pending poll. A run that is claimed for it is delivered with the answer to this poll, or
     released.
     """
+    room: PoolRoom | None = None
+    """The free slots in the pools of the worker; None: only `slots` bounds the claim. A claim does not change it."""
 
 
 class Claim(AttemptWithLocks, frozen=True, kw_only=True):
@@ -44,6 +49,9 @@ class Claim(AttemptWithLocks, frozen=True, kw_only=True):
     """The JSON of the registered task; None: the spec contains its task."""
     slots: int = 1
     """Number of slots of the worker that the run uses."""
+    tenant: str = DEFAULT_TENANT
+    pool: str | None = None
+    """The pool of the worker in which the run uses slots as well; None: it uses none."""
 
 
 class Claimed(Struct, frozen=True):
@@ -60,6 +68,11 @@ class Claimed(Struct, frozen=True):
     requirements, other servers may have locked such runs, or one claim does not fill so many slots."""
     more: bool = False
     """True if the claim reached the maximum number of runs: more runs are probably ready."""
+    short: bool = False
+    """True if slots are left although runs are ready, because the tenants of these runs have as many running runs as
+    they may have."""
+    crowded: bool = False
+    """True if slots are left although runs may be ready, because the pools of these runs have no free slot."""
 
 
 class Settlement(AttemptWithLocks, frozen=True, kw_only=True):
@@ -74,6 +87,8 @@ class Settlement(AttemptWithLocks, frozen=True, kw_only=True):
     """A random number in [0, 1) for the retry delay."""
     host: str | None = None
     """The host and port that an `http` attempt called."""
+    offloaded: int = 0
+    """Number of bytes of the result, if the outcome only refers to it."""
 
     @classmethod
     def of(
@@ -136,7 +151,7 @@ class Cancelling(Struct, frozen=True):
 
 
 class Wanted(StrEnum):
-    """What a session is to do with an attempt that it holds."""
+    """The order for a session about an attempt that it holds."""
 
     GO_ON = "go_on"
     """Continue: cancellation was not requested."""
@@ -170,11 +185,17 @@ class RunStore(Protocol):
         """Return the marks of live runs by their ids. A run that is left out has ended or does not exist."""
         ...
 
+    def share_workers(self, shares: Mapping[str, TenantShare]) -> None:
+        """Set how tenants share the workers, from the next claim on: the weights of the tenants and how many of their
+        runs may run at the same time. A tenant that is left out has the weight 1 and no limit."""
+        ...
+
     async def claim(self, wants: Sequence[SlotRequest], ahead: Micros) -> Claimed:
         """Assign READY runs to sessions: first those that are due, by rank, then those that are due within `ahead`,
         until the slots are filled. Each run gets the next attempt number and a new token, and is RUNNING under its
         session. No run is assigned twice, however many servers claim at the same time. A session whose lease has lapsed
-        gets nothing.
+        gets nothing. A session gets only runs of the tenants that it serves. If runs of several tenants are ready, each
+        tenant gets slots in the ratio of its weight, and its runs are claimed by rank.
 
         If the call raises `Unavailable`, runs may have been claimed that no server delivers. The next poll of each
         session releases them with `give_back`. A repeated call claims other runs.

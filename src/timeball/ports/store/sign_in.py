@@ -6,6 +6,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from timeball.domain.identity.role import Role, lower_role
 from timeball.domain.instant import Micros
 from timeball.domain.sign_in import session_ends_at
 from timeball.ports.store.paging import Page
@@ -18,19 +19,42 @@ class NewSession(Struct, frozen=True, kw_only=True):
     """SHA-256 of the secret in the cookie, in hex."""
 
 
+class SessionUser(Struct, frozen=True, kw_only=True):
+    """A user of the identity provider, as the provider stated it at the sign-in."""
+
+    id: str
+    """Follows from the tenant and the subject: it is the same in all sessions and tokens of the user."""
+    tenant: str
+    issuer: str
+    subject: str
+    """The user's id at the identity provider."""
+    name: str
+    role: Role
+    user_id: str | None = None
+    """The id of the user that the store has for the subject; None: it has none."""
+    user_role: Role | None = None
+    """The role of that user. It limits the role at the identity provider."""
+
+    @property
+    def effective_role(self) -> Role:
+        return self.role if self.user_role is None else lower_role(self.role, self.user_role)
+
+
 class WebSession(Struct, frozen=True, kw_only=True):
-    """A browser that is signed in. It acts with the tenant and the role of its key."""
+    """A browser that is signed in. It acts with the tenant and the role of the API key or the user that opened it."""
 
     id: str
     digest: str
-    key: Key
+    opener: Key | SessionUser
     created_at: Micros
     last_used_at: Micros
     """The stored time of the last use. The real last use is at most `domain.sign_in.SESSION_USE_INTERVAL` later."""
+    valid_until: Micros | None = None
+    """When the session of a user of the identity provider ends, also if it is in use."""
 
     @property
     def expires_at(self) -> Micros:
-        return session_ends_at(self.created_at, self.last_used_at)
+        return session_ends_at(self.created_at, self.last_used_at, self.valid_until)
 
 
 class FoundSession(Struct, frozen=True):
@@ -60,8 +84,17 @@ class SignInStore(Protocol):
         session returns that session."""
         ...
 
+    async def open_user_session(
+        self, new: NewSession, user: SessionUser, lasts: Micros, attempt: str
+    ) -> WebSession | None:
+        """Open a web session of a user of the identity provider, which ends after this time at the latest. `attempt` is
+        the digest of the sign-in, which opens one session. None: it has opened one before, the tenant does not exist or
+        is being deleted, or the user is disabled. A repeated call with the same session returns that session."""
+        ...
+
     async def session_by_digest(self, digest: str) -> FoundSession | None:
-        """Return the web session with this digest; None: there is none, it has ended, or its key was revoked."""
+        """Return the web session with this digest; None: there is none, it has ended, its tenant is being deleted, its
+        key was revoked or has expired, or its user is disabled."""
         ...
 
     async def use_session(self, digest: str) -> bool:
@@ -70,10 +103,11 @@ class SignInStore(Protocol):
         ...
 
     async def list_sessions(self, tenant: str, key_id: str | None, cursor: str | None, limit: int) -> Page[WebSession]:
-        """Return the web sessions that have not ended, newest first: those of one key, or of all keys of the tenant."""
+        """Return the web sessions that have not ended, newest first: those of one key or one user of the identity
+        provider, or all of the tenant."""
         ...
 
     async def revoke_session(self, tenant: str, key_id: str | None, session_id: str) -> str | None:
-        """End a web session. If a key is given, the session must belong to it. Return the digest of the session; None
-        if there is no such session."""
+        """End a web session. If a key or a user is given, the session must belong to it. Return the digest of the
+        session; None if there is no such session."""
         ...

@@ -16,9 +16,10 @@ from __future__ import annotations
 
 from typing import Final, Literal, Protocol
 
+from timeball.domain.audit_log.change import AuditedRequest
 from timeball.domain.instant import Micros
+from timeball.ports.store.audit_log import AuditStore
 from timeball.ports.store.changes import ChangeListener
-from timeball.ports.store.clock import ClockStore
 from timeball.ports.store.jobs import JobStore
 from timeball.ports.store.maintenance import MaintenanceStore
 from timeball.ports.store.overview import OverviewStore
@@ -27,8 +28,10 @@ from timeball.ports.store.queries import ArchiveStore, LargeStore, ReadStore, Wh
 from timeball.ports.store.registry import CalendarStore, KeyStore, TaskStore
 from timeball.ports.store.runs import GateStore, PreemptionStore, RepeatStore, RunStore
 from timeball.ports.store.sign_in import SignInStore
+from timeball.ports.store.tenants import TenantDeletionStore, TenantStore, UsageStore, UserStore
 from timeball.ports.store.workers import WorkerStore
 from timeball.ports.store.workflows import WorkflowStore
+from timeball.ports.store_clock import ClockStore
 
 MAX_MESSAGE_BYTES: Final = 4_096
 """Maximum size of a message between servers, in bytes."""
@@ -50,17 +53,28 @@ class Store(
     LargeStore,
     WhyStore,
     OverviewStore,
+    TenantStore,
+    TenantDeletionStore,
+    UserStore,
+    UsageStore,
     KeyStore,
     SignInStore,
     TaskStore,
     CalendarStore,
     ForecastStore,
+    AuditStore,
     MaintenanceStore,
     ClockStore,
     Protocol,
 ):
     @property
     def kind(self) -> StoreKind: ...
+
+    def audited(self, request: AuditedRequest) -> Store:
+        """Return this store for one request: the first of its transactions that changes something appends the entry of
+        the request to the audit log, in the same transaction. Both take effect, or neither does. Jobs that fire once
+        leave no entry."""
+        ...
 
     def now(self) -> Micros:
         """Return the store's time, or an instant shortly before it. The answer is never later than the store's time and
@@ -69,8 +83,10 @@ class Store(
         ...
 
     async def open(self) -> None:
-        """Connect to the database and migrate its schema. Raises `Conflict` if another process has opened the same
-        embedded store.
+        """Connect to the database and migrate its schema. Raises `Conflict` if the store cannot be used as it is: for
+        example, another process has opened the same embedded store, a newer version wrote it, or it is damaged.
+        Raises `ClockRefused` if the clock of the node is implausible, and `Unavailable` if the database cannot be
+        reached.
         """
         ...
 

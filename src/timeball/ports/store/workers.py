@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Protocol
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from timeball.domain.dispatch.placement import NOTHING, UNLIMITED, Need, Offer, kind_label
+from timeball.domain.dispatch.placement import NOTHING, UNLIMITED, Need, Offer, kind_label, tenant_label, tenant_of
+from timeball.domain.dispatch.slot_pools import SlotPool
 from timeball.domain.instant import Micros
 from timeball.ports.store.runs import Settlement
 from timeball.ports.worker_protocol import LOCAL_KEY
@@ -45,13 +46,17 @@ class WorkerRecord(Struct, frozen=True, kw_only=True):
     dedicated: bool = False
     kinds: list[str] | None = None
     """The task kinds that the worker accepts; None: all kinds."""
+    tenants: list[str] | None = None
+    """The tenants that the worker serves, by its API key; None: all tenants."""
+    pools: Sequence[SlotPool] = ()
+    """The pools that bound some of its runs."""
     reserved_for: str | None = None
     """The placement profile for which the worker is reserved, so that a waiting run of this profile gets its capacity;
     None if the worker is not reserved."""
     draining_since: Micros | None = None
-    """When the worker was ordered to drain; None: it was not."""
+    """The time at which the worker was ordered to drain; None if it was not."""
     ended: SessionEnd | None = None
-    """How its session ended; None: it has a valid lease."""
+    """The way in which the session ended; None if it has a valid lease."""
 
     @property
     def offer(self) -> Offer:
@@ -65,7 +70,17 @@ class WorkerRecord(Struct, frozen=True, kw_only=True):
             dedicated=self.dedicated,
             reserved_for=self.reserved_for,
             kinds=None if self.kinds is None else frozenset(map(kind_label, self.kinds)),
+            tenants=None if self.tenants is None else frozenset(map(tenant_label, self.tenants)),
         )
+
+    def serves(self, tenant: str) -> bool:
+        return self.tenants is None or tenant in self.tenants
+
+    def for_tenant(self, tenant: str) -> WorkerRecord:
+        """Return the worker as the callers of a tenant that it serves see it: it accepts the runs of this tenant, and a
+        reservation for another one is not shown."""
+        mine = self.reserved_for is not None and tenant_of(self.reserved_for) == tenant
+        return structs.replace(self, tenants=None, reserved_for=self.reserved_for if mine else None)
 
 
 class Lease(Struct, frozen=True):
@@ -79,6 +94,8 @@ class Lease(Struct, frozen=True):
     """
     draining: bool = False
     """True if the worker was ordered to drain."""
+    pools: Sequence[SlotPool] = ()
+    """The pools that bound some runs of the worker."""
 
 
 class Unreported(Struct, frozen=True):
@@ -142,12 +159,13 @@ class WorkerStore(Protocol):
         """Delete sessions whose lease ended before `seen_before` and that hold no attempt. Return how many."""
         ...
 
-    async def workers(self) -> list[WorkerRecord]:
-        """Return the workers with a valid lease, newest first, without those whose API key was revoked."""
+    async def workers(self, tenant: str | None = None) -> list[WorkerRecord]:
+        """Return the workers with a valid lease, newest first, without those whose API key was revoked. With a tenant:
+        those that serve it, as its callers see them, without what concerns other tenants."""
         ...
 
-    async def gone_workers(self, limit: int) -> list[WorkerRecord]:
+    async def gone_workers(self, limit: int, tenant: str | None = None) -> list[WorkerRecord]:
         """Return up to `limit` workers whose session has ended and is not deleted yet, the last to end first. Their
-        `lease_until` is the time of the end.
+        `lease_until` is the time of the end. With a tenant: those of them that served it.
         """
         ...

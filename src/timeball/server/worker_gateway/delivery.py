@@ -74,7 +74,7 @@ class Delivery:
         finally:
             self._idle.offer_again(polls)
         await self._answer(complete)
-        self._idle.on_demand()  # a poll whose claims were all released is still pending
+        self._idle.on_demand(True)  # a poll whose claims were all released is still pending
 
     async def _answer(self, claims: Sequence[Claim]) -> None:
         if not claims:

@@ -63,7 +63,9 @@ class WorkerGateway:
 
     # --- messages of workers -----------------------------------------------------------------------------------
 
-    async def hello(self, hello: RegisterWorker, key: str = LOCAL_KEY) -> WorkerRegistered:
+    async def hello(
+        self, hello: RegisterWorker, key: str = LOCAL_KEY, tenants: Sequence[str] | None = None
+    ) -> WorkerRegistered:
         now = self._store.now()
         worker = WorkerRecord(
             session=ids.make("w", now, self._rng),
@@ -80,9 +82,13 @@ class WorkerGateway:
             memory_mb=hello.memory_mb,
             dedicated=hello.dedicated,
             kinds=hello.kinds,
+            pools=hello.pools,
+            tenants=None if tenants is None else list(tenants),
         )
         draining = await self._store.register(worker, LEASE, after=hello.after)
-        self._sessions[worker.session] = self._idle.open(worker.session, worker.name, key, draining=draining)
+        self._sessions[worker.session] = self._idle.open(
+            worker.session, worker.name, key, hello.pools, draining=draining
+        )
         return WorkerRegistered(session=worker.session, lease=LEASE, beat_every=BEAT_EVERY)
 
     async def poll(self, poll: Poll, key: str = LOCAL_KEY) -> PollResponse:
@@ -102,13 +108,13 @@ class WorkerGateway:
             session.drop(claims)
             return PollResponse()
         if claims:
-            return session.assign(claims, poll.free, self._store.now(), self._clock.monotonic())
+            return session.assign(claims, poll.free, self._store.now(), self._clock.monotonic(), poll.room)
         if (orders := session.orders()) is not None:
             return orders
         loop = asyncio.get_running_loop()
-        waiting = session.wait(poll.seq, poll.free, loop.create_future())
+        waiting = session.wait(poll.seq, poll.free, loop.create_future(), poll.room)
         if waiting.free > 0:
-            self._idle.on_demand()
+            self._idle.on_demand(session.has_grown)
         timer = loop.call_later(min(poll.wait, MAX_POLL_WAIT) / SECOND, session.answer, PollResponse(), waiting)
         try:
             return await waiting.answer
@@ -142,8 +148,8 @@ class WorkerGateway:
     async def report(self, report: Report, key: str = LOCAL_KEY) -> ReportAck:
         session = await self._session(report.session, key)
         now = self._store.now()
-        if session.slots_changed(report.poll_seq, report.free):
-            self._idle.on_demand()
+        if session.slots_changed(report.poll_seq, report.free, report.room):
+            self._idle.on_demand(session.has_grown)
         stale: set[int] = set()
         if report.logs:
             stale.update(await self._store.append_logs(session.id, report.logs, now))
@@ -178,8 +184,9 @@ class WorkerGateway:
 
     # --- what the loops need -----------------------------------------------------------------------------------
 
-    def listen(self, on_demand: Callable[[], None]) -> None:
-        """Register the function that is called when a worker has free slots."""
+    def listen(self, on_demand: Callable[[bool], None]) -> None:
+        """Register the function that is called when a worker has free slots. Its argument is True if the worker has
+        more than the server knew of: free slots, or free slots of a pool."""
         self._idle.on_demand = on_demand
 
     @property
@@ -260,8 +267,7 @@ class WorkerGateway:
 
     async def _session(self, session_id: str, key: str) -> WorkerSession:
         """Return the session that a message belongs to. If another server registered it, or this one before a restart,
-        it is loaded from the store.
-        """
+        it is loaded from the store. Raise `SessionLost` if its lease has lapsed, or if it belongs to another key."""
         known = self._sessions.get(session_id)
         if known is not None:
             if known.heard(key, self._clock.monotonic()):
@@ -270,7 +276,7 @@ class WorkerGateway:
         lease = await self._renew(session_id, key)
         if lease is None:
             raise SessionLost(session_id)
-        found = self._idle.open(session_id, lease.name, lease.key, in_doubt=True, draining=lease.draining)
+        found = self._idle.open(session_id, lease.name, lease.key, lease.pools, in_doubt=True, draining=lease.draining)
         return self._sessions.setdefault(session_id, found)
 
     async def _renew(self, session_id: str, key: str) -> Lease | None:
@@ -292,7 +298,7 @@ class WorkerGateway:
         settlements: list[Settlement] = []
         for each in ended:
             started_at = None if each.age is None else now - each.age
-            finished_at = now if started_at is None else started_at + each.took
+            finished_at = now if started_at is None else min(started_at + each.took, now)
             spread = self._rng.random() if type(each.outcome) is Failed else 0.0
             settlements.append(Settlement.of(each, session, each.outcome, started_at, finished_at, spread, each.host))
         return settlements

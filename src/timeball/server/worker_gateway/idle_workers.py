@@ -4,9 +4,10 @@ soon.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
+from timeball.domain.dispatch.slot_pools import SlotPool
 from timeball.ports.clock import Clock
 from timeball.ports.store.runs import SlotRequest
 from timeball.ports.worker_protocol import PollResponse
@@ -26,16 +27,24 @@ class IdleSessions:
         """Pairs of session id and poll number for which nothing is claimed now, because their answer waits for large
         parameters.
         """
-        self.on_demand: Callable[[], None] = lambda: None
+        self.on_demand: Callable[[bool], None] = lambda has_grown: None
         """Called when a worker has free slots. The dispatcher sets it."""
 
     def open(
-        self, session_id: str, worker: str, key: str | None, *, in_doubt: bool = False, draining: bool = False
+        self,
+        session_id: str,
+        worker: str,
+        key: str | None,
+        pools: Sequence[SlotPool] = (),
+        *,
+        in_doubt: bool = False,
+        draining: bool = False,
     ) -> WorkerSession:
         return WorkerSession(
             session_id,
             worker,
             key,
+            pools,
             polling=self._polling,
             expected=self._expected,
             now=self._clock.monotonic(),
@@ -75,7 +84,7 @@ class IdleSessions:
 
     def _pending(self) -> Iterator[SlotRequest]:
         return (
-            SlotRequest(poll.owner.id, poll.owner.worker, poll.free, poll.seq)
+            SlotRequest(poll.owner.id, poll.owner.worker, poll.free, poll.seq, poll.room)
             for poll in self._polling.values()
             if poll.free > 0 and (not self._withheld or (poll.owner.id, poll.seq) not in self._withheld)
         )
@@ -93,4 +102,4 @@ class IdleSessions:
 
 
 def _next_poll(spare: SpareSlots) -> SlotRequest:
-    return SlotRequest(spare.owner.id, spare.owner.worker, spare.slots, spare.next_poll)
+    return SlotRequest(spare.owner.id, spare.owner.worker, spare.slots, spare.next_poll, spare.room)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
-from timeball.operation.storage.large_values import LargeValueStore, is_large
+from timeball.operation.storage.large_values import LargeValueStore, is_large, result_size
 from timeball.ports.store.runs import Settlement
 from timeball.ports.store.store import Store
 from timeball.ports.worker_protocol import Ended
@@ -28,7 +28,9 @@ async def offload_results(
         found = (await store.specs([run_id])).get(run_id)
         location = None if found is None else found.spec.result_location
         outcome = await large_value_store.offload_result(run_id, settlement.token, settlement.outcome, location)
-        return structs.replace(settlement, outcome=outcome)
+        if outcome is settlement.outcome:
+            return settlement
+        return structs.replace(settlement, outcome=outcome, offloaded=result_size(settlement.outcome))
 
     results = list(settlements)
     large = [at for at, end in enumerate(ended) if end.placed or is_large(end.outcome)]

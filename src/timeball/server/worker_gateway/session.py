@@ -34,37 +34,41 @@ A server may lose this state: the store has each claim, and a session that a ser
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Container, Iterable, Sequence, Set
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence, Set
 from typing import Final
 
-from msgspec import UNSET, Raw, Struct
+from msgspec import Struct
 
+from timeball.domain.dispatch.slot_pools import NO_POOLS, PoolRoom, SlotPool, SlotPools
 from timeball.domain.instant import MILLISECOND, Micros
 from timeball.domain.job.large_values import LARGE
 from timeball.ports.store.runs import Claim
-from timeball.ports.worker_protocol import Assignment, Ended, LogChunk, PollResponse
+from timeball.ports.worker_protocol import Ended, LogChunk, PollResponse
+from timeball.server.worker_gateway import assignments
 
 RETURN_TIME: Final = 100 * MILLISECOND
 """For how long the server expects the next poll of a session, after an answer that left some of its slots free."""
 
 
 class PendingPoll(Struct, eq=False):
-    """A poll that was not answered yet. `free` is the number of idle slots of its worker."""
+    """A poll that was not answered yet. `free` is the number of idle slots of its worker, and `room` that of the idle
+    slots in its pools."""
 
     owner: WorkerSession
     seq: int
     free: int
+    room: PoolRoom | None
     answer: asyncio.Future[PollResponse]
 
 
 class SpareSlots(Struct, eq=False):
     """Slots that the answer to a poll left free, until an instant of the monotonic clock. 0 slots: the next poll has
-    arrived, or claims fill the slots.
-    """
+    arrived, claims have filled the slots, the session drains, or the server stops."""
 
     owner: WorkerSession
     next_poll: int
     slots: int
+    room: PoolRoom | None
     until: Micros
     has_claims: bool = False
     """True if claims wait for the next poll."""
@@ -80,15 +84,18 @@ class WorkerSession:
         "_in_doubt",
         "_kept",
         "_key",
+        "_left",
         "_offered",
         "_polled",
         "_polling",
+        "_pools",
         "_printed",
         "_spare",
         "_to_cancel",
         "_to_drain",
         "_to_pause",
         "_waiting",
+        "has_grown",
         "id",
         "worker",
     )
@@ -98,6 +105,7 @@ class WorkerSession:
         session_id: str,
         worker: str,
         key: str | None,
+        pools: Sequence[SlotPool] = (),
         *,
         polling: dict[str, PendingPoll],
         expected: dict[str, SpareSlots],
@@ -110,6 +118,7 @@ class WorkerSession:
         """
         self.id: Final = session_id
         self.worker: Final = worker
+        self._pools: Final = SlotPools(pools) if pools else None
         self._key: Final = key
         """The API key that registered the session. None: registered by an older version, which did not store the key.
         """
@@ -119,10 +128,13 @@ class WorkerSession:
         self._polled = 0
         """The number of the newest poll of the worker; 0 if there was none."""
         self._waiting: PendingPoll | None = None
-        self._offered = (0, 0)
-        """The number of a poll, and the free slots that a later report stated for it. The report may arrive before the
-        poll.
-        """
+        self._offered: tuple[int, int, Mapping[str, int]] = (0, 0, NO_POOLS)
+        """The number of a poll, and the free slots, also by pool, that a later report stated for it. The report may
+        arrive before the poll."""
+        self._left = PoolRoom.none()
+        """The free slots of the pools by the last message, without those of the claims after it."""
+        self.has_grown = True
+        """False if no pool has more free slots by the last message than were left before it."""
         self._spare: SpareSlots | None = None
         self._kept: list[Claim] = []
         """Claims that wait for the next poll."""
@@ -130,14 +142,14 @@ class WorkerSession:
         """Tokens of attempts that were assigned and whose end was not reported yet."""
         self._in_doubt = in_doubt
         self._to_cancel: dict[int, bool] = {}
-        """By token: cancel orders for the next answer. True means kill. They wait here because no poll may be pending.
-        """
+        """Cancel orders for the next answer, by token. True means kill. They wait here, because the worker may have no
+        pending poll."""
         self._cancelling: dict[int, bool] = {}
-        """By token: cancel orders that were sent. True means kill."""
+        """Cancel orders that were sent, by token. True means kill."""
         self._to_pause: dict[int, int] = {}
-        """By token: the number of a preemption order for the next answer."""
+        """The number of the preemption order for the next answer, by token."""
         self._printed: dict[int, int] = {}
-        """By token: characters of output that this server received."""
+        """Number of characters of output that this server received, by token."""
         self._draining = draining
         self._to_drain = draining
         """True if the next answer has the order to drain."""
@@ -198,25 +210,31 @@ class WorkerSession:
         if claims:
             self._in_doubt = True
 
-    def assign(self, claims: Sequence[Claim], free: int, now: Micros, steady_now: Micros) -> PollResponse:
-        """Return the answer to the newest poll, which has `free` slots: these runs, and the orders that are due. `now`
-        is the store's time, `steady_now` that of the monotonic clock.
+    def assign(
+        self, claims: Sequence[Claim], free: int, now: Micros, steady_now: Micros, room: Mapping[str, int] = NO_POOLS
+    ) -> PollResponse:
+        """Return the answer to the newest poll, which has `free` slots and those of the pools: these runs, and the
+        orders that are due. `now` is the store's time, `steady_now` that of the monotonic clock.
         """
-        response = self._assign(claims, free, now, steady_now)
-        return self._with_orders(response) if self._to_cancel or self._to_pause or self._to_drain else response
+        offered = None if self._pools is None else self._offered_room(free, room)
+        answer = self._assign(claims, free, offered, now, steady_now)
+        return self._with_orders(answer) if self._to_cancel or self._to_pause or self._to_drain else answer
 
     def orders(self) -> PollResponse | None:
         """Return an answer to the newest poll with the orders that are due, or None if there are none."""
         has_orders = self._to_cancel or self._to_pause or self._to_drain
         return self._with_orders(PollResponse()) if has_orders else None
 
-    def wait(self, seq: int, free: int, answer: asyncio.Future[PollResponse]) -> PendingPoll:
+    def wait(
+        self, seq: int, free: int, answer: asyncio.Future[PollResponse], room: Mapping[str, int] = NO_POOLS
+    ) -> PendingPoll:
         """Keep the newest poll pending, because there is no answer yet."""
         if self._offered[0] == seq:
-            free = self._offered[1]
+            _, free, room = self._offered
         if self._draining:
             free = 0
-        self._waiting = self._polling[self.id] = PendingPoll(self, seq, free, answer)
+        left = None if self._pools is None else self._offered_room(free, room)
+        self._waiting = self._polling[self.id] = PendingPoll(self, seq, free, left, answer)
         return self._waiting
 
     def answer(self, response: PollResponse, only: PendingPoll | None = None) -> None:
@@ -245,7 +263,7 @@ class WorkerSession:
         """
         waiting = self._waiting
         if waiting is not None and waiting.seq == poll and not waiting.answer.done():
-            self.answer(self._assign(claims, waiting.free, now, steady_now))
+            self.answer(self._assign(claims, waiting.free, waiting.room, now, steady_now))
             return True
         spare = self._spare
         slots = sum([claim.slots for claim in claims])
@@ -253,6 +271,8 @@ class WorkerSession:
             return False
         self._kept += claims
         spare.slots -= slots
+        if spare.room is not None:
+            spare.room = assignments.room_without(spare.room, claims)
         spare.has_claims = True
         return True
 
@@ -263,15 +283,18 @@ class WorkerSession:
 
     # --- reports and beats -------------------------------------------------------------------------------------
 
-    def slots_changed(self, seq: int, free: int) -> bool:
-        """Record the free slots that a report states for a poll. Return True if that poll is pending and its slots
-        changed to more than 0.
-        """
-        self._offered = (seq, free)
+    def slots_changed(self, seq: int, free: int, room: Mapping[str, int] = NO_POOLS) -> bool:
+        """Record the free slots that a report states for a poll, and those by pool. Return True if that poll is pending
+        and its slots changed, and some are free."""
+        self._offered = (seq, free, room)
         waiting = self._waiting
-        if waiting is None or waiting.seq != seq or waiting.free == free or self._draining:
+        if waiting is None or waiting.seq != seq or self._draining:
+            return False
+        if waiting.free == free and (waiting.room is None or waiting.room.left == room):
             return False
         waiting.free = free
+        if self._pools is not None:
+            waiting.room = self._offered_room(free, room)
         return free > 0
 
     def printed(self, chunks: Iterable[LogChunk], stale: Container[int]) -> None:
@@ -292,7 +315,9 @@ class WorkerSession:
         return [each for each in attempts if self._printed.pop(each.token, 0) > LARGE] if self._printed else []
 
     def beat_arrived(self, held: Set[int], claimed: Set[int]) -> None:
-        """Compare the attempts that the worker holds with those that the store has claimed for it."""
+        """Compare the attempts that the worker holds with those that the store has claimed for it. If the worker does
+        not hold one of these, the session is in doubt, and a pending poll is answered so that the worker polls
+        again."""
         self._in_doubt = not claimed <= held
         if self._in_doubt:
             self.answer(PollResponse())  # the next poll releases the claims that the worker does not hold
@@ -300,9 +325,8 @@ class WorkerSession:
     # --- orders ------------------------------------------------------------------------------------------------
 
     def order_cancel(self, token: int, at_once: bool) -> None:
-        """Send a cancel order: now, if a poll is pending, otherwise with the next answer. Each order is sent once, and
-        once more if a cancel became a kill.
-        """
+        """Send a cancel order: now, if a poll is pending, otherwise with the next answer. Each order is sent once, once
+        more if a cancel became a kill, and again after the session was in doubt."""
         sent = self._cancelling.get(token)
         if sent is None or (at_once and not sent):
             self._to_cancel[token] = at_once
@@ -340,12 +364,25 @@ class WorkerSession:
 
     # --- within ------------------------------------------------------------------------------------------------
 
-    def _assign(self, claims: Sequence[Claim], free: int, now: Micros, steady_now: Micros) -> PollResponse:
+    def _offered_room(self, free: int, left: Mapping[str, int]) -> PoolRoom | None:
+        """Return the free slots of the pools that a message states. Compare them with those known before."""
+        if self._pools is None or not left:
+            return None
+        room = PoolRoom(self._pools, {pool: min(free, slots) for pool, slots in left.items()})
+        self.has_grown, self._left = room.exceeds(self._left), room
+        return room
+
+    def _assign(
+        self, claims: Sequence[Claim], free: int, room: PoolRoom | None, now: Micros, steady_now: Micros
+    ) -> PollResponse:
         self._handed.update([claim.token for claim in claims])
         slots = free - sum([claim.slots for claim in claims])
+        if room is not None:
+            room = self._left = assignments.room_without(room, claims)
         if slots > 0 and not self._draining:
-            self._spare = self._expected[self.id] = SpareSlots(self, self._polled + 1, slots, steady_now + RETURN_TIME)
-        return PollResponse(assignments=[assignment_of(claim, now) for claim in claims])
+            until = steady_now + RETURN_TIME
+            self._spare = self._expected[self.id] = SpareSlots(self, self._polled + 1, slots, room, until)
+        return PollResponse(assignments=[assignments.assignment_of(claim, now) for claim in claims])
 
     def _with_orders(self, response: PollResponse) -> PollResponse:
         drain, self._to_drain = self._to_drain, False
@@ -359,19 +396,3 @@ class WorkerSession:
             kill=sorted(token for token, at_once in cancels.items() if at_once),
             drain=drain,
         )
-
-
-def assignment_of(claim: Claim, now: Micros) -> Assignment:
-    eligible_at = claim.eligible_at
-    return Assignment(
-        run_id=claim.run_id,
-        job_id=claim.job_id,
-        attempt=claim.attempt,
-        token=claim.token,
-        delay=eligible_at - now if eligible_at > now else 0,
-        fire_time=claim.fire_time,
-        serial=claim.serial,
-        turn=claim.turn,
-        spec=Raw(claim.spec),
-        task=UNSET if claim.task is None else Raw(claim.task),
-    )

@@ -33,7 +33,8 @@ from timeball.worker.transport.connection import Wire
 T = TypeVar("T")
 
 QUICK: Final = 2.5
-"""Seconds for an answer that needs no work. They allow for two servers to be tried before the next beat is due."""
+"""Seconds for the answer to any message except a poll or a report. They allow for two servers to be tried before the
+next beat is due."""
 REPORT: Final = 9.0
 BEYOND_WAIT: Final = 3.0
 """Seconds that the answer to a poll may take beyond the wait that the poll asks for. Runs that were claimed for a lost
@@ -129,7 +130,9 @@ class HttpWorkerProtocol:
     async def _ask(
         self, call: str, message: object, decoder: Decoder[T], timeout: float, *, at: int | None = None
     ) -> T:
-        """Send one request to the current server. If it is unreachable, the next call goes to the next server."""
+        """Send one request to the current server, or to the server with the index `at`, and return its decoded answer.
+        If there is no valid answer, raise `Unavailable`, and if that server is still the current one, the next server
+        becomes it."""
         asked = self._current if at is None else at
         try:
             async with asyncio.timeout(timeout) as limit:

@@ -1,4 +1,4 @@
-"""What a job costs in the gateway, counted in Python calls: no timed test notices one more."""
+"""The cost of a job in the gateway, in Python calls: a test that measures time would not notice one more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What workers are told, and when."""
+"""The orders and assignments that the gateway sends to workers, and when."""
 
 import asyncio
 import random

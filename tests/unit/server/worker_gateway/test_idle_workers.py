@@ -1,4 +1,4 @@
-"""Which workers runs may be claimed for."""
+"""The workers for which runs may be claimed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HTTP as a worker speaks it, with servers that answer in every way they may, or not at all."""
+"""The HTTP connection of a worker, with servers that answer in every allowed way, or not at all."""
 
 from __future__ import annotations
 

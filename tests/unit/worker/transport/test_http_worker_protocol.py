@@ -1,4 +1,4 @@
-"""A worker's calls over HTTP: failover, lost sessions, refused keys."""
+"""The calls of a worker over HTTP: failover, lost sessions, refused keys."""
 
 from __future__ import annotations
 

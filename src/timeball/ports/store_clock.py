@@ -17,8 +17,8 @@ class ClockRefused(TimeballError):
 
 
 class ClockState(Struct, frozen=True, kw_only=True):
-    """The store's time, the wall clock, and whether planning is held: no fires are planned, because the two differ too
-    much."""
+    """The store's time, the wall clock, and whether planning is held: then no fires are planned, because the wall clock
+    stepped ahead."""
 
     store_time: Micros
     wall_clock: Micros | None
