@@ -12,25 +12,26 @@ The first admin key of a store is *configured* (`TIMEBALL_ADMIN_KEY`, the same f
   last time: the store may have been restored from a backup.
 - A server without a record of its last start (in a new container) that has the newest configured key revokes the older
   configured keys. If it has an older key, its configuration is late or was reverted: that key becomes valid again in
-  addition to the newest one, so that no user is locked out, until a server starts with the newest key or with another
-  one.
-- A key that the store knows with another role than admin is refused, and no key is changed, because that would lock out
-  the admins.
+  addition to the newest one, so that no user is locked out. It stays valid until another of these rules revokes it. A
+  server that had the newest key at its last start, and restarts with it, does not.
+- A key that the store knows with another role than system is refused, and no key is changed, because that would lock
+  out the admins.
 - Keys that users created are never revoked here, and a key that a user revoked stays revoked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct
 
 from timeball.domain.errors import Conflict
+from timeball.domain.identity.role import Role
 from timeball.domain.instant import Micros
 
 BootstrapSource = Literal["configured", "generated"]
-ADMIN_ROLE = "admin"
+ADMIN_ROLE: Final[Role] = "system"
 ADMIN_NAME = "admin"
 """The name of bootstrap keys. Earlier versions did not store the source of bootstrap keys; this name identifies the
 keys that they stored."""
@@ -41,7 +42,7 @@ class KnownKey(Struct, frozen=True, kw_only=True):
 
     digest: str
     name: str
-    role: str
+    role: Role
     source: str | None
     """Where the bootstrap key comes from: configured or generated. None if a user created the key, or revoked it."""
     current_since: Micros
@@ -56,7 +57,7 @@ class Replacement(Struct, frozen=True, kw_only=True):
     add: bool = False
     """True if the key of the server is added to the store."""
     mark: bool = False
-    """True if the key of the server becomes the newest one."""
+    """True if the store marks the key of the server as the newest one that servers are started with."""
     restore: bool = False
     """True if the key of the server was revoked and becomes valid again."""
     revoke: tuple[str, ...] = ()
@@ -64,15 +65,16 @@ class Replacement(Struct, frozen=True, kw_only=True):
 
 
 def replacement(digest: str, source: BootstrapSource, last: str | None, known: Sequence[KnownKey]) -> Replacement:
-    """Return the changes for a start with the key `digest`. `last` is the digest of the key of the last start of this
-    server; None if there is no record of it."""
+    """Return the changes of the stored keys `known` when a server starts with the key `digest`. `last` is the digest of
+    the key of the last start of this server; None if there is no record of it. Raise `Conflict` if the store knows the
+    key with another role than system."""
     by_digest = {key.digest: key for key in known}
     found = by_digest.get(digest)
     if found is not None and found.role != ADMIN_ROLE:
         raise Conflict(
             f"the admin key of this server is the key {found.name!r} with the role {found.role}, which cannot be an"
             " admin key; no key was changed. Set TIMEBALL_ADMIN_KEY or TIMEBALL_ADMIN_KEY_FILE to a key with the role"
-            " admin, or to a new key"
+            " system, or to a new key"
         )
     if found is not None and found.source is None:
         if found.revoked or found.name != ADMIN_NAME:

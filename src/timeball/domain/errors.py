@@ -6,12 +6,15 @@
     ├── IdempotencyMismatch   the idempotency key was used before, with another body
     ├── Unauthorized          the API key is missing or unknown
     ├── Forbidden             the API key is known, but has no permission
+    ├── QuotaExceeded         a quota of the tenant is used up
     ├── NotFound              the object does not exist, or belongs to another tenant
     ├── Conflict              the state of the object does not allow the operation
     ├── PreconditionFailed    If-Match has another version than the object
     ├── TooLarge              a body, batch or value exceeds its limit
     ├── TooManyRequests       a limit was reached; try again later
-    └── Unavailable           the store does not answer; no acknowledged change is lost
+    │   ├── RateLimited       the rate of requests of the API key or its tenant exceeds its limit
+    │   └── DailyQuotaExceeded   the tenant may begin no more runs this day
+    └── Unavailable           the store, the object storage or the server cannot do this now; try again later
 
 Errors carry data in addition to a message. `api/problems.py` maps each class to an HTTP status.
 """
@@ -74,6 +77,12 @@ class Forbidden(TimeballError):
     code = "forbidden"
 
 
+class QuotaExceeded(TimeballError):
+    """A quota of the tenant is used up, and does not become free by itself."""
+
+    code = "quota_exceeded"
+
+
 class NotFound(TimeballError):
     """The object does not exist, or the API key may not see it."""
 
@@ -113,8 +122,21 @@ class TooManyRequests(TimeballError):
         self.retry_after = retry_after
 
 
+class RateLimited(TooManyRequests):
+    """The API key or its tenant sends more requests than its rate limit allows."""
+
+    code = "rate_limited"
+
+
+class DailyQuotaExceeded(TooManyRequests):
+    """The tenant may begin no more runs this day, in UTC."""
+
+    code = "daily_quota_exceeded"
+
+
 class Unavailable(TimeballError):
-    """The store does not answer. Acknowledged changes are safe. A client may try again after `retry_after` seconds."""
+    """The store, the object storage or the server cannot do this now: it does not answer, takes too long, is stopping
+    or lacks a resource. Acknowledged changes are safe. A client may try again after `retry_after` seconds."""
 
     code = "unavailable"
 

@@ -19,7 +19,8 @@ SPEC_VERSION: Final = "1.0"
 
 class EventType(StrEnum):
     RUN_QUEUED = "timeball.run.queued"
-    """A run was created, or a worker released it. Its status says whether it is queued, scheduled or blocked."""
+    """A run was created, blocked or unblocked, or a worker released it. Its status says whether it is queued, scheduled
+    or blocked."""
     RUN_STARTED = "timeball.run.started"
     """A worker got an attempt of the run, and the run is due."""
     RUN_RETRYING = "timeball.run.retrying"

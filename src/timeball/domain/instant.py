@@ -1,7 +1,7 @@
 """Instants: the whole system represents time as an int, in microseconds since the epoch, UTC.
 
-Every database compares, adds and stores integers in the same way. Nothing is rounded below one microsecond, so no
-rounding makes a run start before its time.
+Every database compares, adds and stores integers in the same way. A microsecond is the finest unit: a time with finer
+digits is rounded up, so that no run starts before the time that was given.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_IN_UTC = _EPOCH.replace(tzinfo=None)
 _TICK = timedelta(microseconds=1)
 # RFC 3339 with a mandatory offset. datetime.fromisoformat alone would also accept "2026-01-01" and naive times.
-_RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?([Zz]|[+-]\d\d:?\d\d)", re.ASCII)
+_RFC3339 = re.compile(
+    r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d(\.\d{1,6}(?P<finer>\d{1,3})?)?)?([Zz]|[+-]\d\d:?\d\d)", re.ASCII
+)
 MAX: Final = (datetime(9999, 12, 31, tzinfo=UTC) - _EPOCH) // _TICK
 _FIRST_SECOND: Final = (datetime(1, 1, 2, tzinfo=UTC) - _EPOCH) // timedelta(seconds=1)
 _LAST_SECOND: Final = MAX // SECOND + 86_399
@@ -45,7 +47,8 @@ def to_datetime(instant: Micros) -> datetime:
 
 def parse(text: str, pointer: str = "") -> Micros:
     """Parse an RFC 3339 time. The offset is mandatory, because a time without one does not define an instant."""
-    if not _RFC3339.fullmatch(text):
+    written = _RFC3339.fullmatch(text)
+    if written is None:
         raise Invalid(
             f"{text!r} is not a time; write it like 2026-03-01T02:00:00Z or 2026-03-01T02:00:00+01:00", pointer
         )
@@ -53,6 +56,8 @@ def parse(text: str, pointer: str = "") -> Micros:
         moment = of(datetime.fromisoformat(text.upper()))
     except (ValueError, OverflowError) as error:
         raise Invalid(f"{text!r} is not a time: {error}", pointer) from None
+    if (written["finer"] or "").strip("0"):  # `fromisoformat` cuts these digits off
+        moment += 1
     if not 0 <= moment <= MAX:
         raise Invalid(f"{text!r} is outside the years 1970 to 9999", pointer)
     return moment

@@ -15,11 +15,14 @@ SESSION_USE_INTERVAL: Final[Micros] = 5 * MINUTE
 end this much before its idle time is over.
 """
 SIGN_IN_TOKEN_LIFETIME: Final[Micros] = 10 * MINUTE
+SIGN_IN_ATTEMPT_LIFETIME: Final[Micros] = 10 * MINUTE
+"""A sign-in at the identity provider has to be finished within this time."""
 MAX_SESSIONS_PER_KEY: Final = 100
-"""Maximum number of web sessions of one API key. A further sign-in with the key ends the session that was not used for
-the longest time."""
+"""Maximum number of web sessions of one API key, or of one user of the identity provider. A further sign-in ends the
+session that was not used for the longest time."""
 
 
-def session_ends_at(created_at: Micros, last_used_at: Micros) -> Micros:
-    """Return when a web session ends if it is not used again."""
-    return min(last_used_at + SESSION_IDLE_TIME, created_at + SESSION_LIFETIME)
+def session_ends_at(created_at: Micros, last_used_at: Micros, expires_at: Micros | None = None) -> Micros:
+    """Return when a web session ends if it is not used again. `expires_at` is when it ends at the latest."""
+    ends_at = min(last_used_at + SESSION_IDLE_TIME, created_at + SESSION_LIFETIME)
+    return ends_at if expires_at is None else min(ends_at, expires_at)

@@ -1,4 +1,4 @@
-"""Times, durations, priorities and ids as people write them."""
+"""Durations, times, priorities and ids, as users write them."""
 
 import random
 
@@ -40,7 +40,9 @@ def test_durations_are_written_as_they_are_read(micros) -> None:
         ("2026-03-01t02:00:00z", "2026-03-01T02:00:00Z"),
         ("2026-03-01T02:00:00.5Z", "2026-03-01T02:00:00.500Z"),
         ("2026-03-01T02:00:00.00005Z", "2026-03-01T02:00:00.000050Z"),
-        ("2026-03-01T02:00:00.123456789Z", "2026-03-01T02:00:00.123456Z"),
+        ("2026-03-01T02:00:00.123456789Z", "2026-03-01T02:00:00.123457Z"),
+        ("2026-03-01T02:00:00.999999001Z", "2026-03-01T02:00:01Z"),
+        ("2026-03-01T02:00:00.123456000Z", "2026-03-01T02:00:00.123456Z"),
     ],
 )
 def test_times_are_read_and_written_in_utc(text, rendered) -> None:

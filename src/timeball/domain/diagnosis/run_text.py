@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import assert_never
 
 from timeball.domain.diagnosis.reasons import Code, Reason
-from timeball.domain.diagnosis.snapshot import MAX_COUNTED, DiagnosisSnapshot, Permits, WorkflowPosition
+from timeball.domain.diagnosis.snapshot import (
+    MAX_COUNTED,
+    DayQuota,
+    DiagnosisSnapshot,
+    Permits,
+    TenantQuota,
+    WorkflowPosition,
+)
 from timeball.domain.dispatch.overlap import REPLACING, Overlap
 from timeball.domain.dispatch.preemption import Preemption
 from timeball.domain.instant import Micros
@@ -221,6 +228,24 @@ def concurrency_full(facts: DiagnosisSnapshot, permits: Permits) -> Reason:
     )
 
 
+def tenant_quota(quota: TenantQuota) -> Reason:
+    return Reason(
+        code=Code.TENANT_QUOTA,
+        text=f"The quota of running runs of the tenant is used up: {quota.running:,} of {quota.limit:,} execute.",
+        unblocks="The end of one of these runs, or a higher quota.",
+    )
+
+
+def day_quota(quota: DayQuota, until: Micros, now: Micros) -> Reason:
+    return Reason(
+        code=Code.DAILY_QUOTA,
+        text="The run was due on a day on which the tenant could begin no more runs; it may begin"
+        f" {when(until, now)}. Today {quota.begun:,} of {quota.limit:,} have begun.",
+        unblocks="The next day with room, in UTC. A higher quota holds for later fires.",
+        until=until,
+    )
+
+
 def circuit_probed(host: str, probe: str) -> Reason:
     text = f"Calls to {host} failed repeatedly; run {probe} checks whether the host works again."
     return Reason(code=Code.CIRCUIT_PROBED, text=text, unblocks="The success of this check.", run_id=probe)
@@ -267,7 +292,8 @@ def reserved(worker: str) -> Reason:
 
 def busy(facts: DiagnosisSnapshot, workers: int, slots: int, kept: int) -> Reason:
     """Return the reason of a run that waits because all workers that could execute it are busy. `workers` is the number
-    of these workers, `slots` the number of their slots, and `kept` the number of them that are reserved for other runs.
+    of these workers, `slots` the number of their slots, and `kept` the number of workers among them that are reserved
+    for other runs.
     """
     return Reason(
         code=Code.BUSY,

@@ -79,6 +79,21 @@ class RunsAhead(Struct, frozen=True):
         return self.higher + self.earlier
 
 
+class TenantQuota(Struct, frozen=True):
+    """The quota of running runs of a tenant."""
+
+    limit: int
+    running: int
+
+
+class DayQuota(Struct, frozen=True):
+    """The quota of runs that a tenant may begin in a day, for a run that waits for another day."""
+
+    limit: int
+    begun: int
+    """Number of runs that begin today."""
+
+
 class Past(Struct, frozen=True, kw_only=True):
     """The snapshot of a run that has ended, as far as its data is still available."""
 
@@ -124,10 +139,15 @@ class DiagnosisSnapshot(Past, frozen=True, kw_only=True):
     advancing: WorkflowPosition | None = None
     """The progress of a workflow run; None for any other run."""
     workers: tuple[WorkerOffer, ...] = ()
-    """The live workers that accept new runs."""
+    """The live workers that serve the tenant and accept new runs."""
     draining: int = 0
-    """Number of live workers that were ordered to drain. They are not in `workers`."""
+    """Number of live workers that serve the tenant and were ordered to drain. They are not in `workers`."""
     ahead: RunsAhead = RunsAhead()
+    """The waiting runs of the same tenant that are claimed before this one."""
+    quota: TenantQuota | None = None
+    """The quota of running runs of the tenant; None if there is none."""
+    day_quota: DayQuota | None = None
+    """The quota of runs per day, if the run waits for a day with room; else None."""
 
 
 class Followed(Struct, frozen=True):

@@ -166,6 +166,8 @@ def _waiting(facts: DiagnosisSnapshot) -> list[Reason]:
     lacking = worker_match.lacking(facts.spec.need, _function(facts), facts.workers, kind, facts.draining)
     if lacking is not None:
         reasons.append(lacking)
+    elif not reasons and facts.quota is not None and facts.quota.running >= facts.quota.limit:
+        reasons.append(run_text.tenant_quota(facts.quota))
     elif not reasons:
         if facts.room_made is not None:
             reasons.append(run_text.room_made(facts.room_made))
@@ -184,6 +186,8 @@ def _too_early(facts: DiagnosisSnapshot) -> list[Reason]:
         return [run_text.retry_later(facts, run.eligible_at, retry.limit(facts.spec.retry))]
     if run.fire_time > now:
         return [run_text.not_due(run, now)]
+    if facts.day_quota is not None and run.eligible_at is not None:
+        return [run_text.day_quota(facts.day_quota, run.eligible_at, now)]
     if (
         run.eligible_at is not None
         and run.eligible_at > now

@@ -31,9 +31,8 @@ def able(need: Need, workers: Sequence[WorkerOffer]) -> list[WorkerOffer]:
 def lacking(
     need: Need, function: str | None, workers: Sequence[WorkerOffer], kind: str | None = None, draining: int = 0
 ) -> Reason | None:
-    """Return the reason why no live worker can ever execute a run; None if at least one can. `draining` is the number
-    of live workers that accept no new runs and are not in `workers`.
-    """
+    """Return the reason why none of the live workers could execute a run, even if it were idle; None if at least one
+    could. `draining` is the number of live workers that accept no new runs and are not in `workers`."""
     if not workers and need == PLAIN:
         return Reason(
             code=Code.NO_WORKER,

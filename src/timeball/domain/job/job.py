@@ -107,8 +107,8 @@ class JobSpec(
     ordering_key: Key | None = None
     """Runs with the same key execute strictly one after the other, in the order of their fire times."""
     on_failure: Literal["block", "continue"] = "block"
-    """`block`: if a run fails for good, the runs with the same ordering key wait until it is retried or discarded.
-    `continue`: they do not wait."""
+    """`block`: if a run ends as failed or dead, the runs with the same ordering key wait until it is retried or
+    discarded. `continue`: they do not wait."""
     concurrency: Concurrency | None = None
     rate_limit: RateLimit | None = None
     resources: Resources | None = None
@@ -295,6 +295,8 @@ class Job(Struct, frozen=True, gc=False, kw_only=True):
     last_span: str | None = None
     """The id of the ledger row of the newest fires, if they were missed or skipped. The next such fire extends the row.
     """
+    created_by: str | None = None
+    """The id of the credential with which the job was submitted, if it is known."""
     upstream_events: tuple[Micros, ...] = ()
     """For a job that follows another job: its fires that are not planned yet, in order. Loaded only for planning."""
 

@@ -29,7 +29,8 @@ class AttentionKind(StrEnum):
     UNPLACEABLE = "unplaceable"
     """Due runs whose placement requirements no worker meets, even if it were idle."""
     LATE = "late"
-    """Due runs that have not started within the tolerance of the ledger, although a worker could execute them."""
+    """Due runs that have not started within the tolerance of the ledger, although a worker could execute them if it
+    were idle."""
     WORKER_LOST = "workerLost"
     """A worker whose lease lapsed without a goodbye."""
     PAUSED = "paused"
@@ -161,7 +162,7 @@ def profiles_without_worker(profiles: Iterable[str], workers: Sequence[WorkerOff
 
 
 def _lack(trouble: Trouble, facts: AttentionFacts) -> str:
-    need = PLAIN if trouble.profile is None else need_of(trouble.profile)
+    need = PLAIN if trouble.profile is None else need_of(trouble.profile).of_any_tenant()
     reason = lacking(need, trouble.function, facts.workers)
     return "No worker can take them." if reason is None else reason.text
 

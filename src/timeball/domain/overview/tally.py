@@ -1,9 +1,9 @@
 """Statistics of the runs that ended in an interval of time: counts by status, and a histogram of lateness. The
 statistics of several intervals can be added up.
 
-A bucket of the histogram is 19 % wider than the one before: the bounds double every four buckets. So a percentile is
-off by at most 9 %. The runs of a minute on a busy server fill about ten buckets, and the intervals of a day are added
-up within milliseconds.
+Bucket 0 of the histogram has everything below 1 ms. The upper bound of each other bucket is 19 % above its lower bound:
+the bounds double every four buckets. So a percentile above 1 ms is off by about 9 % at most. The runs of a minute on a
+busy server fill about ten buckets, and the intervals of a day are added up within milliseconds.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ COARSE_WIDTH: Final = MINUTE
 WIDTHS: Final = (FINE_WIDTH, COARSE_WIDTH)
 """The lengths of the intervals for which the store keeps statistics, in microseconds."""
 WIDTH_LIFE: Final = {FINE_WIDTH: 2 * HOUR, COARSE_WIDTH: DAY + HOUR}
-"""How long the store keeps the statistics of an interval, by the length of the interval."""
+"""Microseconds for which the store keeps the statistics of an interval, by the length of the interval."""
 MISSED: Final = Verdict.MISSED.value
 """The key in `RunTally.ends` for fires with the verdict `missed`. Their status is `skipped`."""
 BUCKETS_PER_OCTAVE: Final = 4
@@ -93,7 +93,8 @@ def bucket_of(late: Micros) -> int:
 
 
 def milliseconds(bucket: int) -> float:
-    """Return the lateness that represents a bucket, in milliseconds: the geometric mean of its bounds."""
+    """Return the lateness that represents a bucket, in milliseconds: the geometric mean of its bounds, and 0.5
+    for bucket 0."""
     return 0.5 if bucket == 0 else round(2 ** ((bucket - 0.5) / BUCKETS_PER_OCTAVE), 2)
 
 

@@ -228,7 +228,7 @@ def run_of(backfill: Backfill, job: Job, fire_time: Micros, now: Micros) -> NewR
     level = max(0, run.priority - 1)
     profile = run.profile
     if profile is not None and profile != WORKFLOW_PROFILE:
-        profile = placement.profile(job.spec.need, level)
+        profile = placement.profile(job.spec.need.of_tenant(job.tenant), level)
     return structs.replace(run, serial=True, start_by=None, priority=level, profile=profile)
 
 

@@ -89,7 +89,8 @@ class _Rule(Struct):
 
 
 _Share = tuple[float, int, int, _Rule]
-"""What the largest job of a rule needs in a bucket: slot seconds, fires, the negative number of the rule, the rule."""
+"""The need of the largest job of a rule in a bucket: slot seconds, number of fires, negative number of the rule, rule.
+"""
 
 
 def forecast_fires(

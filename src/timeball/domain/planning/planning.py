@@ -111,7 +111,9 @@ class _Gap(Struct):
     """None if the reason follows from the verdict and the job."""
 
 
-def begin(job_id: str, tenant: str, spec: JobSpec, now: Micros) -> tuple[Job, PlannedFire | None]:
+def begin(
+    job_id: str, tenant: str, spec: JobSpec, now: Micros, created_by: str | None = None
+) -> tuple[Job, PlannedFire | None]:
     """Return a new job, and its first fire if the fire is near enough to become a run now. If that is the fire of a
     one-shot, the planner has nothing left to do: most jobs are one-shots, and most of those are immediate."""
     immediate = type(spec.schedule) is Immediate
@@ -127,6 +129,7 @@ def begin(job_id: str, tenant: str, spec: JobSpec, now: Micros) -> tuple[Job, Pl
         created_at=now,
         updated_at=now,
         fired=1 if immediate else 0,
+        created_by=created_by,
     )
     if immediate:
         return job, PlannedFire(now, Origin.SCHEDULE, now)
@@ -267,7 +270,8 @@ def _horizon(job: Job, now: Micros) -> Micros:
 
 
 def _extend(steps: list[PlannedFire | _Gap], instant: Micros, verdict: Verdict, reason: str | None = None) -> None:
-    """Add a fire that does not become a run."""
+    """Add a fire that does not become a run to `steps`: to the last gap if that has the same verdict and reason, else
+    as a new gap."""
     if steps and isinstance(gap := steps[-1], _Gap) and gap.verdict is verdict and gap.reason == reason:
         gap.last = instant
         gap.count += 1
@@ -306,8 +310,8 @@ def set_back(job: Job, now: Micros, back: Micros, given_back: int, taken: frozen
 
 
 def may_have_restarted(job: Job) -> bool:
-    """True if an edit may have set `next_fire_at` back before fires that already became runs, which fires do up to
-    `HORIZON` ahead. A user may have cancelled such a run, and then its fire must not be planned again."""
+    """True if an edit may have set `next_fire_at` back before fires that already became runs: a fire becomes a run up
+    to `HORIZON` before its time. A user may have cancelled such a run, and then its fire must not be planned again."""
     return job.version > 1 and job.next_fire_at is not None and job.next_fire_at <= job.updated_at + HORIZON
 
 

@@ -67,9 +67,9 @@ class CalendarFires:
         return min(self._opens, self._next)
 
     def exclude(self, closure: Closure) -> bool:
-        """Continue after the upcoming instant, which is closed. Return True if the instant was a fire of the schedule,
-        which is thereby excluded. Return False if it was only the deferred fire: its instant was not the real end of
-        the closure, because the search for the end had stopped early, so the deferred fire moves on."""
+        """Advance past the instant `upcoming`, which is closed. Return True if it was a fire of the schedule, which is
+        thereby excluded. Return False if it was only the deferred fire: its instant was not the real end of the
+        closure, because the search for the end had stopped early, so the deferred fire moves to a later instant."""
         if self._opens is not None and (self._next is None or self._opens < self._next):
             self._defer(closure.end)
             return False
@@ -80,7 +80,7 @@ class CalendarFires:
         return True
 
     def take(self) -> None:
-        """Continue after the upcoming instant, which is open. This fire also stands for the excluded fires, so that no
+        """Advance past the instant `upcoming`, which is open. Its fire also stands for the excluded fires, so that no
         deferred fire is left."""
         self._advance()
         self.deferred_fire = self._opens = None

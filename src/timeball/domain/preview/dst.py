@@ -59,7 +59,7 @@ class ClockChange:
         return f"{to_datetime(wall * SECOND):%Y-%m-%d} {clock(time)}" if dated or day != self.day else clock(time)
 
     def clocks(self, walls: Iterable[int]) -> tuple[str, bool]:
-        """Return some wall times as text, and True if there are several."""
+        """Return the wall times as text, at most three of them and then `more`, and whether there are several."""
         named = [self.clock(wall) for wall in islice(walls, _MAX_TIMES + 1)]
         return listed([*named[:_MAX_TIMES], "more"] if len(named) > _MAX_TIMES else named), len(named) > 1
 

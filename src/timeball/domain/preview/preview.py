@@ -171,7 +171,9 @@ def _within(
 
 
 def _marked(fire: Fire, found: Marked) -> Fire:
-    """Return the fire with the mark of a calendar, which replaces the mark of a clock change."""
+    """Return the fire with the mark and the note of a calendar (`excluded` or `next_open`), in place of those of a
+    clock change. If the calendar gives none, the fire is returned unchanged.
+    """
     return fire if found.mark is None else replace(fire, mark=found.mark, note=found.note)
 
 

@@ -8,10 +8,14 @@ There are three kinds of objects, each in the folder of a day: the day on which 
     executions/2026/11/15/runs-r_0194…-5f2c….ndjson.gz    runs, in the order of their ids: one `Record` per line
     executions/2026/11/15/logs-r_0194…-80a1….ndjson.gz    output of these runs: one `LogRecord` per line
     manifests/2026/11/15/b7d0….json                       a `Manifest`: the list of valid objects with their contents
+
+The objects of each tenant but the default one are in a folder of their own, `tenant=acme/` in the folder of the day, so
+that they can be deleted with the tenant. Objects that earlier versions wrote may have runs of several tenants.
 """
 
 from __future__ import annotations
 
+import hashlib
 from datetime import date
 from functools import lru_cache
 from typing import Any, Final
@@ -25,6 +29,7 @@ from timeball.domain.run.ledger import Origin, Verdict
 from timeball.domain.run.lifecycle import Failure
 from timeball.domain.run.run import Attempt, Run
 from timeball.domain.run.status import Status
+from timeball.domain.tenant import DEFAULT_TENANT, TENANT_ID
 
 FORMAT: Final = 1
 NOTHING: Final = Raw(b"null")
@@ -145,6 +150,9 @@ class Manifest(Struct, frozen=True, rename="camel"):
     logs: int
     run_parts: list[Part]
     log_parts: list[Part]
+    tenant: str = ""
+    """The tenant of all these runs; empty if an earlier version of Timeball wrote the manifest: then they may be of
+    several tenants."""
 
 
 encode = msgspec.json.Encoder().encode
@@ -157,6 +165,7 @@ decode_manifest: Final = msgspec.json.Decoder(Manifest).decode
 # --- days and names -----------------------------------------------------------------------------------------------
 
 MANIFESTS: Final = "manifests/"
+PARTS: Final = "executions/"
 
 
 def day_of(run_id: str) -> date:
@@ -170,19 +179,30 @@ def id_range(day: date) -> tuple[str, str]:
     return ids.first_run(begin), ids.first_run(begin + DAY)
 
 
-def part_key(day: date, kind: str, first_id: str, digest: str) -> str:
-    return f"executions/{day:%Y/%m/%d}/{kind}-{first_id}-{digest}.ndjson.gz"
+def folder_of(tenant: str) -> str:
+    """Return the folder of a tenant in the folder of a day; empty for the default tenant."""
+    if tenant == DEFAULT_TENANT:
+        return ""
+    if TENANT_ID.fullmatch(tenant):
+        return f"tenant={tenant}/"
+    return f"tenant-{hashlib.sha256(tenant.encode()).hexdigest()[:32]}/"
 
 
-def manifests_of(day: date) -> str:
-    return f"{MANIFESTS}{day:%Y/%m/%d}/"
+def part_key(day: date, kind: str, first_id: str, digest: str, tenant: str) -> str:
+    return f"{PARTS}{day:%Y/%m/%d}/{folder_of(tenant)}{kind}-{first_id}-{digest}.ndjson.gz"
 
 
-def day_of_manifest(key: str) -> date | None:
-    """Return the day of a manifest from its key; None if the key is not that of a manifest."""
+def manifests_of(day: date, tenant: str) -> str:
+    return f"{MANIFESTS}{day:%Y/%m/%d}/{folder_of(tenant)}"
+
+
+def day_of_manifest(key: str, tenant: str) -> date | None:
+    """Return the day of a manifest from its key; None if the key is not that of a manifest with runs of the tenant."""
     try:
-        year, month, day, name = key.removeprefix(MANIFESTS).split("/")
-        return date(int(year), int(month), int(day)) if name.endswith(".json") else None
+        year, month, day, *folder, name = key.removeprefix(MANIFESTS).split("/")
+        if not name.endswith(".json") or (folder and f"{'/'.join(folder)}/" != folder_of(tenant)):
+            return None
+        return date(int(year), int(month), int(day))
     except ValueError:
         return None
 

@@ -28,7 +28,7 @@ class Circuit(Struct, frozen=True):
     open_until: Micros | None = None
     """None if the circuit is closed. If it is in the past, the circuit is half open."""
     rests: int = 0
-    """How often the circuit opened since it was closed last."""
+    """Number of times that the circuit opened since it was last closed."""
     probe: str | None = None
     """The id of the run that probes the host."""
 

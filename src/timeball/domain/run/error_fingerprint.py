@@ -17,8 +17,8 @@ from timeball.domain.run.lifecycle import Failure
 LENGTH: Final = 12
 """Length of a fingerprint, in hexadecimal digits."""
 NO_FINGERPRINT: Final = "none"
-"""Stands for the fingerprint of runs that failed for good before the store kept fingerprints. It is not hexadecimal, so
-no failure has it."""
+"""Stands for the fingerprint of runs that ended as failed or dead before the store kept fingerprints. It is not
+hexadecimal, so no failure has it."""
 LOOKED_AT: Final = 2_000
 """Number of characters of a message that are used. Later characters are the tail of an output and do not identify the
 error."""

@@ -41,7 +41,7 @@ DUE: Final = frozenset({Origin.SCHEDULE, Origin.CATCH_UP})
 
 class Verdict(StrEnum):
     OPEN = "open"
-    """Not decided yet, because the run has not ended."""
+    """The fire has no verdict yet, because its run has not ended."""
     ON_TIME = "on_time"
     LATE = "late"
     CAUGHT_UP = "caught_up"

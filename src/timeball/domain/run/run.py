@@ -5,12 +5,13 @@ from __future__ import annotations
 from msgspec import Raw, Struct, structs
 
 from timeball.domain import duration
-from timeball.domain.dispatch import preemption
+from timeball.domain.dispatch import placement, preemption
 from timeball.domain.instant import Micros
 from timeball.domain.job.job import Job, JobSpec, jitter_of
 from timeball.domain.run.ledger import DUE, Origin, Verdict
 from timeball.domain.run.lifecycle import Failure, Hold
 from timeball.domain.run.status import TERMINAL, Status
+from timeball.domain.tenant import DEFAULT_TENANT
 from timeball.domain.workflow.definition import WORKFLOW_PROFILE
 
 
@@ -44,12 +45,12 @@ class NewRun(Struct, frozen=True, gc=False, kw_only=True):
     profile: str | None = None
     """The placement profile: the requirements on a worker. None without special requirements."""
     preemptible: int | None = None
-    """How often the run may be preempted; None if its job does not allow it."""
+    """Number of times that the run may be preempted; None if its job does not allow it."""
 
     @property
     def is_simple(self) -> bool:
-        """True if the run has no constraints: no overlap policy, ordering key, limit, placement, delay, deadline or
-        preemption."""
+        """True if the run has no constraints: it is not `serial`, and has no ordering key, limit, placement profile,
+        jitter, start deadline or preemption."""
         return (
             not self.serial
             and self.ordering_key is None
@@ -81,6 +82,8 @@ def new_run(
         if job.spec.jitter is not None and origin in DUE:
             due_at += jitter_of(job, fire_time)
     profile = spec.profile
+    if job.tenant != DEFAULT_TENANT and profile is not WORKFLOW_PROFILE:
+        profile = placement.profile(spec.need.of_tenant(job.tenant), spec.level)
     run = NewRun(  # at most 15 keywords: with a 16th, Python builds a dictionary of them, which takes twice the time
         id=run_id,
         job_id=job.id,

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 
 class Status(StrEnum):
-    """The status of a run, as users see it. The last five are terminal."""
+    """The status of a run, as users see it. Succeeded, failed, dead, cancelled and skipped are terminal."""
 
     SCHEDULED = "scheduled"
     """The run is due in the future. It leaves this status when its time comes."""
@@ -29,8 +29,8 @@ class Status(StrEnum):
     the backoff, or earlier if a user retries it."""
     SUCCEEDED = "succeeded"
     FAILED = "failed"
-    """The run failed for good without becoming a dead letter: its retry policy or its delivery (at most once) excludes
-    a retry of this failure, or it is a workflow or a task of one."""
+    """The run failed for good without becoming a dead letter: its error, its retry policy or its delivery (at most
+    once) excludes a retry, or it is a workflow or a task of one."""
     DEAD = "dead"
     """The run has exhausted its retries. It is a dead letter and waits for a person."""
     CANCELLED = "cancelled"
@@ -95,7 +95,7 @@ LIVE: Final = tuple(status for status in Status if status not in TERMINAL)
 SUCCESSFUL: Final = frozenset(_ended(End.SUCCESS))
 GAVE_UP: Final = _ended(End.FAILURE)
 RAN: Final = frozenset(_ended(End.SUCCESS, End.FAILURE))
-"""The terminal statuses of runs that were executed, and succeeded or failed for good."""
+"""The terminal statuses of runs that were executed: succeeded, failed and dead."""
 
 _NOT_BEGUN: Final = frozenset(status for status in LIVE if not STATUSES[status].has_begun)
 

@@ -45,7 +45,8 @@ def windows(expression: str, length: Micros) -> CronWindows:
 
 
 class ClosedPage:
-    """The closed time of one calendar from `since` (inclusive) to `until` (exclusive), as sorted pieces."""
+    """The closed time of one calendar from `since` (inclusive) to `until` (exclusive), as sorted stretches (pieces)
+    that do not overlap."""
 
     __slots__ = ("_cost", "begins", "ends", "owners", "since", "solid", "until")
 
@@ -57,10 +58,10 @@ class ClosedPage:
         self.begins = array("q", [begin for begin, _, _ in pieces])
         self.ends = array("q", [end for _, end, _ in pieces])
         self.owners = array("i", [owner for _, _, owner in pieces])
-        """For each piece, the index of its entry in the timeline."""
+        """The index of the calendar entry that each piece belongs to, in the order of the timeline."""
         self.solid = array("q", self.ends)
-        """For each piece, the instant until which the calendar stays closed without a break, as far as this page
-        knows."""
+        """The instant until which the calendar stays closed without a break after each piece, as far as this page has
+        computed it."""
         if pieces and self.solid[-1] == until:
             self.solid[-1] = reach
         for at in range(len(pieces) - 2, -1, -1):
@@ -74,18 +75,19 @@ class ClosedPage:
         return cost
 
     def piece(self, moment: Micros) -> int:
-        """Return the index of the last piece that begins at or before a moment; -1 if there is none."""
+        """Return the index of the last closed stretch (piece) of this page that begins at or before `moment`; -1 if
+        there is none. The stretch may have ended before `moment`: compare with `ends`."""
         return bisect_right(self.begins, moment) - 1
 
     def solid_until(self, moment: Micros) -> Micros:
         """Return the instant until which the calendar is closed without a break from a moment on, as far as this page
-        knows. Return the moment itself if it is open."""
+        has computed it. Return the moment itself if it is open."""
         at = bisect_right(self.begins, moment) - 1
         return self.solid[at] if at >= 0 and moment < self.ends[at] else moment
 
 
 class Timeline:
-    """A compiled calendar. It returns the page for any instant."""
+    """A compiled calendar. It computes the `ClosedPage` for the range of time around any instant."""
 
     __slots__ = (
         "_days",

@@ -38,7 +38,8 @@ class ClosedSpans(Struct, frozen=True):
 
 
 def closed_spans(source: Calendar, since: Micros, until: Micros) -> Generator[None, None, ClosedSpans]:
-    """Return the closed times from `since` to `until`. The generator yields after each step of about a millisecond."""
+    """Return the closed times from `since` to `until`. Because their number and the work are limited, the list may end
+    earlier, at `ClosedSpans.until`. The generator yields after each step of about a millisecond."""
     line = timeline(source)
     found: list[ClosedSpan] = []
     at, work = since, 0

@@ -56,7 +56,7 @@ _UNKNOWN: Final = _Block(0, 0, sure=True)
 
 
 class _Memory:
-    """A cache of the closures that were found for one combination of calendars, the most recent result first."""
+    """A cache of closed ranges (`_Block`) that were computed for one combination of calendars, the newest first."""
 
     __slots__ = ("blocks",)
 

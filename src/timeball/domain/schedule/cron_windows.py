@@ -37,7 +37,7 @@ class Month(Struct, frozen=True, gc=False):
     before: int
     """The day before the first day of the month, in days since the epoch."""
     days: int
-    """Bit n is set if the stretch covers day n of the month."""
+    """A bit mask: bit n is set if the stretch covers day n of the month."""
 
 
 class Stretch(Struct, frozen=True):

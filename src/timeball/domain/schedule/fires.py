@@ -252,7 +252,8 @@ def _nearest_weekday(day: int, first_weekday: int, length: int) -> int:
 
 
 def _weekdays_to_days(weekdays: int, first_weekday: int) -> int:
-    """Convert bits by week and weekday to bits by day, for a month that begins on this weekday."""
+    """Convert the nth weekdays of a month, as in `Cron.weekdays`, to bits by day, for a month that begins on this
+    weekday."""
     before_first = ((1 << first_weekday) - 1) * _FIVE_WEEKS
     return (weekdays & ~before_first) >> first_weekday << 1 | (weekdays & before_first) << 8 - first_weekday
 

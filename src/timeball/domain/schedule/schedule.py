@@ -59,7 +59,8 @@ class CronSchedule(_Schedule, frozen=True, tag="cron"):
 
 
 class Interval(_Schedule, frozen=True, tag="interval"):
-    """Fires on a fixed grid: the first fire is one interval after the job's `startAt`, or after its creation."""
+    """Fires on a fixed grid: the first fire is one interval after the job's `startAt`, or else after the creation of
+    the job or the last change of its interval."""
 
     expression: duration.Duration
 
@@ -206,8 +207,8 @@ def first(
     schedule: Schedule, now: Micros, spread: str, *, anchor: Micros | None = None, ends: Micros | None = None
 ) -> Micros | None:
     """Return the first fire of a schedule that is set now. It takes effect at `anchor`, or now without one. Return None
-    if there is no fire until `ends`, and for a schedule that follows another job. `spread` is the text that `H` in a
-    cron expression hashes."""
+    if a repeating schedule has no fire until `ends`, and for a schedule that follows another job. `spread` is the text
+    that `H` in a cron expression hashes."""
     match schedule:
         case Immediate():
             return now
@@ -224,7 +225,7 @@ def first(
 def fires(
     schedule: Schedule, anchor: Micros, after: Micros, spread: str, *, ends: Micros | None = None
 ) -> Iterator[Micros]:
-    """Return the fires after an instant, in order, up to and including `ends`."""
+    """Return the fires after an instant, in order; those of a repeating schedule up to and including `ends`."""
     match schedule:
         case Immediate() | Date():
             once = anchor if isinstance(schedule, Immediate) else instant.parse(schedule.expression)

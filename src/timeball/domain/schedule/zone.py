@@ -198,8 +198,8 @@ class _Rule:
         )
 
     def changes(self, year: int) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Return both changes of a year as pairs of an instant and the offset from that instant on. Their order depends
-        on the hemisphere."""
+        """Return the start and the end of summer time in a year, each as an instant and the offset from that instant
+        on. In the southern hemisphere, the end is the earlier instant."""
         start_day, start_time = self.start
         end_day, end_time = self.end
         return (

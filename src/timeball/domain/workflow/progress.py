@@ -19,7 +19,7 @@ from timeball.domain.workflow.references import sources
 
 
 class TaskState(StrEnum):
-    """The state of a task of a workflow run. The last four are final."""
+    """The state of a task of a workflow run. All states but `waiting` and `running` are final."""
 
     WAITING = "waiting"
     """The task waits for tasks that it needs."""

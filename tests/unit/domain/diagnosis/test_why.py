@@ -1,4 +1,4 @@
-"""The pure half of why: from a snapshot to the reasons, in the order in which they matter."""
+"""The reasons of `timeball why`: computed from a snapshot, in the order of their importance."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Who makes room for whom."""
+"""Which attempt is preempted for which run."""
 
 from timeball.domain.dispatch.placement import PLAIN, Need, Offer
 from timeball.domain.dispatch.preemption import PreemptingRun, Running, choose

@@ -1,4 +1,4 @@
-"""An edit changes what it names of a run's spec, and nothing else."""
+"""An edit changes only the fields of a run's spec that it names."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Specs whose parameters are elsewhere: told from all others, and made whole again."""
+"""Specs whose parameters are in object storage: recognized among others, and completed again."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""From facts to sentences: what needs attention, the most urgent first."""
+"""The sentences about what needs attention, most urgent first."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Which jobs get lanes, and how runs are shown in them."""
+"""Which jobs get lanes in the timeline, and how their runs are shown."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Counts and percentiles that can be added up."""
+"""Counts and percentiles that can be added."""
 
 import math
 import random

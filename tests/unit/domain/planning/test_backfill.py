@@ -1,4 +1,4 @@
-"""Which fires a backfill means, and what its runs are like."""
+"""The fires that a backfill covers, and the properties of its runs."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""Forecasts: every fire in its bucket, together for jobs that are alike, and in bounded time."""
+"""Forecasts: each fire is counted in its bucket, equal jobs are counted together, and the work is bounded."""
 
 from collections import Counter
 from collections.abc import Mapping

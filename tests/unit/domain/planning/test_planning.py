@@ -1,4 +1,4 @@
-"""I2, I20: every instant becomes a run or part of a span, once, by the catch-up rule, in bounded steps."""
+"""I2, I20: every fire becomes one run or part of one span, by the catch-up rule, in bounded steps."""
 
 import re
 from typing import Any

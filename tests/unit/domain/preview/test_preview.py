@@ -1,4 +1,4 @@
-"""What a user is told before saving a schedule: fires with the marks of clock changes, and what to beware of."""
+"""What a preview shows before a schedule is saved: fires with the marks of clock changes, and warnings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same error has the same fingerprint, whatever run it happened to; another error has another one."""
+"""Equal errors of different runs have the same fingerprint, and different errors have different ones."""
 
 import itertools
 

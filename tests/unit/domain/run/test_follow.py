@@ -1,4 +1,4 @@
-"""Which ends of runs concern a job that follows another, and what is planned of them."""
+"""Which ends of runs count for a job that follows another, and what is planned for them."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""The split of a lateness: every part is what it says, and they add up."""
+"""The parts of a lateness: each part is correct, and they add up."""
 
 import random
 from typing import Any

@@ -1,5 +1,5 @@
-"""I30: the status of an answer, the end of a process and the return of a function decide; what cannot be read, decoded
-or kept of the rest turns no success into a failure, and no failure into another one."""
+"""I30: the status of an answer, the end of a process and the return of a function decide the outcome. Other content
+that cannot be read, decoded or stored turns no success into a failure, and no failure into another one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from timeball.executors.guard.guard import ProcessGuard
 from timeball.executors.http.executor import HttpExecutor
 from timeball.executors.process.process import Processes
 from timeball.executors.python.executor import PythonExecutor
-from timeball.executors.python.process import PythonProcesses
+from timeball.executors.python.warm.processes import PythonProcesses
 from timeball.executors.shell import ShellExecutor
 from timeball.tasks import REGISTRY, Context, Registry
 
@@ -178,9 +178,11 @@ async def test_a_long_header_is_read_and_cut() -> None:
 @pytest.fixture
 async def executor() -> AsyncIterator[PythonExecutor]:
     guard = ProcessGuard()
-    executor = PythonExecutor(REGISTRY, slots=1, process_mode=PythonProcesses(Processes(guard)))
+    processes = PythonProcesses(Processes(guard), max_children=4)
+    executor = PythonExecutor(REGISTRY, slots=1, process_mode=processes)
     yield executor
     executor.close()
+    await processes.close()
     await guard.close()
 
 

@@ -1,4 +1,4 @@
-"""I28: what calendars cost is counted, and each question, plan and slice costs a bounded amount of work."""
+"""I28: the work that calendars cause is counted, and each search, plan and slice does a bounded amount of it."""
 
 from itertools import takewhile
 from typing import Any

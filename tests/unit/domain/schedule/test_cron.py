@@ -1,4 +1,4 @@
-"""Cron by hand: what is refused and why, and what a clock change does to a schedule, zone by zone."""
+"""Cron by hand: what is refused and why, and the effect of clock changes on a schedule, zone by zone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Windows: a slot is a fixed time of day, and slots are spread over what is free."""
+"""Windows: a slot is a fixed time of day, and slots are spread over the free minutes."""
 
 from collections import Counter
 from itertools import islice, pairwise

@@ -1,4 +1,5 @@
-"""A script job runs the code that the worker's operator chose (I31), and no variable of it makes it run more."""
+"""A script job runs only the code that the worker's operator chose (I31): no variable of the job makes it run other
+code."""
 
 import shutil
 from collections.abc import AsyncIterator

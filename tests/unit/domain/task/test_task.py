@@ -1,4 +1,4 @@
-"""What tasks say of themselves."""
+"""Checks and properties of tasks: the circuit breaker of a call, its URL, and names of functions."""
 
 import pytest
 

@@ -1,4 +1,5 @@
-"""Schedules as sentences, word for word. (That they are true, of any expression, is checked in tests/properties.)"""
+"""The sentences that describe schedules, word for word. (`tests/properties/test_sentences.py` checks that they are
+true.)"""
 
 from __future__ import annotations
 

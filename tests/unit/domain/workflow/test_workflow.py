@@ -1,4 +1,4 @@
-"""Workflows: what may be written, and what follows from how tasks end."""
+"""Workflows: which definitions are valid, and what follows from the ends of tasks."""
 
 import time
 from typing import Any

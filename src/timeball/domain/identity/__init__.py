@@ -1,0 +1,1 @@
+"""Who makes a request, and what the request may do."""

@@ -1,0 +1,87 @@
+"""Quotas of a tenant: the jobs that may fire, and the runs that begin in a day."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from timeball.domain.errors import DailyQuotaExceeded, QuotaExceeded
+from timeball.domain.instant import DAY, SECOND, Micros
+from timeball.domain.job.job import Job, JobState
+from timeball.domain.run import follow
+from timeball.domain.tenant import QuotaLimits
+
+QUOTA_OF_DAY: Final = "quota: the tenant may begin no more runs this day"
+"""The reason of fires that were skipped."""
+
+
+class KnownQuotas:
+    """The quotas of the tenants that have any, as a server knows them."""
+
+    def __init__(self) -> None:
+        self.by_tenant: Mapping[str, QuotaLimits] = {}
+
+
+def may_fire(job: Job) -> bool:
+    """True if the job counts for the quota of jobs: it may fire now, or when it is resumed."""
+    return job.state is not JobState.CANCELLED and (job.next_fire_at is not None or follow.goes_on(job))
+
+
+class RunsOfDays(Struct):
+    """How many runs of a tenant begin on each day, from today on. A run that waits for a later day counts there."""
+
+    limit: int
+    today: int
+    """Days since 1970-01-01, in UTC."""
+    days: dict[int, int]
+
+    @property
+    def begun_today(self) -> int:
+        return self.days.get(self.today, 0)
+
+    def day_of(self, at: Micros) -> int:
+        return max(self.today, at // DAY)
+
+    def has_room(self, at: Micros) -> bool:
+        """True if one more run may begin at this instant."""
+        return self.left(at) > 0
+
+    def left(self, at: Micros) -> int:
+        return max(0, self.limit - self.days.get(self.day_of(at), 0))
+
+    def take(self, at: Micros) -> None:
+        day = self.day_of(at)
+        self.days[day] = self.days.get(day, 0) + 1
+
+    def first_room(self, at: Micros) -> Micros | None:
+        """Return the first instant, from `at` on, at which one more run may begin; None: there is never room."""
+        if not self.limit:
+            return None
+        day = self.day_of(at)
+        if self.has_room(at):
+            return at
+        while self.days.get(day, 0) >= self.limit:
+            day += 1
+        return day * DAY
+
+
+def runs_of_days(limit: int, now: Micros, stored: Mapping[int, int]) -> RunsOfDays:
+    """Return the counts of a tenant as they are now. Past days are left out."""
+    today = now // DAY
+    return RunsOfDays(limit, today, {day: count for day, count in stored.items() if day >= today})
+
+
+def too_many_jobs(limit: int) -> QuotaExceeded:
+    return QuotaExceeded(
+        f"the tenant may have {limit:,} jobs that may still fire, and has them; cancel some, or ask an operator of the"
+        " installation for a higher quota"
+    )
+
+
+def too_many_runs(limit: int, now: Micros) -> DailyQuotaExceeded:
+    return DailyQuotaExceeded(
+        f"the tenant may begin {limit:,} runs in a day (runsPerDay), and has done so; more may begin from 00:00 UTC on",
+        (DAY - now % DAY) / SECOND,
+    )
