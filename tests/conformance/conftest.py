@@ -1,9 +1,11 @@
-"""One suite, every adapter: `store` is each of them in turn, `stores` two servers' views of the same one.
+"""Fixtures that run one suite on every adapter: `store` is each store in turn, `stores` are two servers' views of one
+store.
 
 All tests share one event loop, so that connections to PostgreSQL stay open from test to test: a new one has to learn
 every table before its first answer, which would be half of what this suite costs.
 """
 
+import contextlib
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -108,10 +110,9 @@ def tamper(kept: KeptConnections | None, tmp_path: Path) -> Tamper:
     """Run a statement behind the store's back."""
 
     async def sqlite(statement: str) -> None:
-        connection = sqlite3.connect(tmp_path / "timeball.db", timeout=10)
-        connection.execute(statement)
-        connection.commit()
-        connection.close()
+        with contextlib.closing(sqlite3.connect(tmp_path / "timeball.db", timeout=10)) as connection:
+            connection.execute(statement)
+            connection.commit()
 
     async def postgres(statement: str) -> None:
         await tamper_with_postgres(kept.dsn, statement)

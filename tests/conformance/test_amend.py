@@ -1,4 +1,5 @@
-"""An acknowledged change is followed by nothing older (I10, I11), and asked-for runs keep the overlap rule (I16)."""
+"""After an acknowledged change of a job, no run of an older version fires (I10, I11). Requested runs obey the overlap
+policy (I16)."""
 
 import asyncio
 from typing import Any

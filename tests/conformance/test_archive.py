@@ -1,4 +1,4 @@
-"""The archive: what ended is written completely or not at all, and is found again, on every store."""
+"""The archive, on every store: a day is written completely or not at all, and its runs are found again."""
 
 import asyncio
 import gzip
@@ -26,6 +26,7 @@ from timeball.domain.run.ledger import Origin
 from timeball.domain.run.lifecycle import Failed, Failure, Succeeded
 from timeball.domain.run.status import Status
 from timeball.domain.task.retry import Retry
+from timeball.domain.tenant import Tenant
 from timeball.object_stores.bucket import Bucket, open_objects
 from timeball.operation.storage import archive as writing
 from timeball.operation.storage import search_archive
@@ -130,8 +131,10 @@ async def test_a_run_comes_back_as_it_was_with_attempts_result_and_output(store:
     assert found.run == (await store.runs([first.run_id]))[first.run_id]
     assert found.attempts == await store.attempts(first.run_id)
     assert (found.user_id, found.tags, found.run.job_name) == ("ann", ["b", "nightly"], "etl")
-    assert await archive.logs(first.run_id, None, 0, 100) == await store.logs(first.run_id, None, 0, 100)
-    assert await archive.logs(first.run_id, 2, 2_000_000, 1) == await store.logs(first.run_id, 2, 2_000_000, 1)
+    assert await archive.logs("default", first.run_id, None, 0, 100) == await store.logs(first.run_id, None, 0, 100)
+    assert await archive.logs("default", first.run_id, 2, 2_000_000, 1) == await store.logs(
+        first.run_id, 2, 2_000_000, 1
+    )
     assert await listed(archive, tag="nightly", user_id="ann") == [first.run_id]
     assert await listed(archive, tag="daily") == []
     assert await listed(archive, status=frozenset({Status.DEAD})) == []  # though its result says so
@@ -142,6 +145,7 @@ async def test_a_run_comes_back_as_it_was_with_attempts_result_and_output(store:
 @pytest.mark.usefixtures("small_parts")
 async def test_every_filter_finds_what_it_means_on_pages_of_any_size(store: Store, objects: Bucket) -> None:
     jobs = [job(MONDAY_NOON - HOUR) for _ in range(7)]
+    await store.create_tenant(Tenant(id="other", created_at=1, updated_at=1))
     rows = [*mixed(jobs, 3_000), finished(job(MONDAY_NOON, tenant="other"), MONDAY_NOON, 9_000)]
     rows += [finished(jobs[0], MONDAY_NOON + DAY + at, 5_000 + at, origin="manual") for at in range(20)]
     rows += [finished(jobs[1], MONDAY_NOON, 8_000, fires=60, fire_until=MONDAY_NOON + 2 * HOUR, status="skipped")]

@@ -1,4 +1,4 @@
-"""The keeper lets nothing go that is not in the archive."""
+"""Maintenance deletes no run that is not in the archive."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""Runs that are handed to waiting workers as they are submitted: as a claim would, or not at all (I6, I7, I16)."""
+"""Runs that are assigned to idle workers in the transaction that submits them: with the result of a claim, or not at
+all (I6, I7, I16)."""
 
 from typing import Any
 

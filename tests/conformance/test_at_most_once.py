@@ -1,4 +1,4 @@
-"""`delivery: at_most_once`: an attempt that may have done something is never repeated, whatever became of it (I12)."""
+"""`delivery: at_most_once`: an attempt that may have begun is never repeated, whatever its outcome (I12)."""
 
 import asyncio
 

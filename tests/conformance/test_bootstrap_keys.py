@@ -1,4 +1,4 @@
-"""A changed admin key replaces the one before, and nothing else does."""
+"""When the admin key of a server changes, only the key that it replaces is revoked."""
 
 import itertools
 from typing import Literal
@@ -18,7 +18,7 @@ _numbers = itertools.count()
 
 
 def key(digest: str, name: str = "admin") -> Key:
-    return Key(id=f"k_{next(_numbers):04}", tenant="default", name=name, role="admin", digest=digest, created_at=1)
+    return Key(id=f"k_{next(_numbers):04}", tenant="default", name=name, role="system", digest=digest, created_at=1)
 
 
 class Server:

@@ -1,5 +1,5 @@
-"""A row that cannot be processed delays itself and nothing else: I2, I20, I26. More of them than one batch holds, on
-every store, in front of healthy ones."""
+"""A row that cannot be processed delays itself and nothing else: I2, I20, I26. There are more such rows than one batch
+holds, on every store, before the healthy ones."""
 
 import random
 

@@ -1,4 +1,5 @@
-"""Calendars on every store: who plans and who changes a calendar exclude each other (I2, I5, I11)."""
+"""Calendars on every store: a transaction that plans and one that changes a calendar exclude each other (I2, I5,
+I11)."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""Every commit that changes a run, a job or a worker says so to a listener, and a commit that fails says nothing."""
+"""Every commit that changes a run, a job or a worker is reported to the listener; a failed commit is not."""
 
 import asyncio
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Who gets which run, and never two (I3, I6, I8, I17)."""
+"""Claims: no run is given to two workers, none too early, and the order is that of the rank (I3, I6, I8, I17)."""
 
 import asyncio
 
@@ -28,6 +28,15 @@ async def test_a_run_is_claimed_once_with_its_spec_and_a_token(store: Store) -> 
     assert before <= claimed.now
     assert await claim(store, 5) == []
     assert await store.holding("w_1") == {got.token: Wanted.GO_ON}
+
+
+async def test_a_claim_names_the_tenant_of_the_job(store: Store) -> None:
+    now = store.now()
+    sent = [one_shot(now, tenant="one"), one_shot(now, tenant="two", priority="high"), one_shot(now)]
+    owners = {each.runs[0].id: each.job.tenant for each in sent}
+    await store.submit(sent[:1])
+    _, assigned = await store.submit_and_claim(sent[1:], (SlotRequest("w_1", "", 1, 7),))
+    assert {claim.run_id: claim.tenant for claim in [*assigned, *await claim(store, 5)]} == owners
 
 
 async def test_nothing_is_claimed_before_its_time(store: Store) -> None:

@@ -1,4 +1,4 @@
-"""PostgreSQL: daily partitions appear and disappear on their own, and nobody waits for that."""
+"""PostgreSQL: daily partitions are created and dropped automatically, and no other transaction waits for that."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""Dead letters: runs that gave up, what they have in common, and what people do with them (I12, I13)."""
+"""Dead letters: their fingerprints, their groups, and how users retry, replay and discard them (I12, I13)."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""A run that could not start by its deadline is skipped, wherever it waits, and keeps nobody else waiting."""
+"""A run that did not start by its start deadline is skipped, in any state of waiting, and blocks no other run."""
 
 import asyncio
 

@@ -1,5 +1,4 @@
-"""Workers that were ordered to drain get nothing new, by any way of claiming, on any server; what they have stays
-theirs."""
+"""Workers that were ordered to drain get nothing new, by any kind of claim, on any server, and keep what they have."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What a forecast is made of, on every store."""
+"""The data of a forecast, on every store: jobs that will fire, and the durations of their runs."""
 
 import random
 from typing import Any

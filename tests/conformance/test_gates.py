@@ -1,4 +1,4 @@
-"""Limits that runs share: so many at once, so many in a time, and hosts that need a rest (I16, I18)."""
+"""Limits that runs share: concurrency limits, rate limits, and the circuit breakers of hosts (I16, I18)."""
 
 import asyncio
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""Lists of jobs by what has no index: a text in the name, the kind of task, the type of schedule."""
+"""Lists of jobs by fields without an index: a text in the name, the task kind, the type of the schedule."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The definitions that a job had: what each update keeps, who made it, and how long it stays."""
+"""The former definitions of a job: what each update stores, which key made it, and how long it is kept."""
 
 from collections.abc import Sequence
 from typing import Any

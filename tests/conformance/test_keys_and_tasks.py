@@ -1,4 +1,4 @@
-"""Keys, registered tasks and the clock."""
+"""API keys, registered tasks, and the clock of the store."""
 
 import asyncio
 
@@ -7,10 +7,12 @@ import pytest
 
 from tests.support.builders import one_shot
 from timeball.domain.errors import Conflict
+from timeball.domain.identity.role import GRANTS
 from timeball.domain.job.job import JobState
 from timeball.ports.store.jobs import Amendment
 from timeball.ports.store.registry import Key, RegisteredTask
 from timeball.ports.store.store import Store
+from timeball.stores.sql.registry.api_keys import stored_role
 
 
 def key(name: str = "k", digest: str = "d") -> Key:
@@ -96,3 +98,13 @@ async def test_one_bad_work_does_not_fail_its_neighbours(store: Store) -> None:
     )
     assert [isinstance(answer, Conflict) for answer in answers] == [bool(at % 2) for at in range(20)]
     assert len((await store.list_tasks("default", None, 100)).items) == 11
+
+
+async def test_every_role_is_stored_and_an_earlier_version_takes_none_for_more_than_it_is(store: Store) -> None:
+    """Servers of earlier versions know the stored names admin, which may do everything there, and worker."""
+    for role in GRANTS:
+        await store.add_key(Key(id=f"k_{role}", tenant="t", name="", role=role, digest=role, created_at=1))
+    assert {key.role: key.id for key in await store.keys()} == {role: f"k_{role}" for role in GRANTS}
+    stored = {role: stored_role(role) for role in GRANTS}
+    assert (stored.pop("system"), stored.pop("worker")) == ("admin", "worker")
+    assert not {"admin", "worker"} & set(stored.values())

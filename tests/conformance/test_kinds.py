@@ -1,4 +1,5 @@
-"""Workers that take only some kinds: a run goes to one that takes its kind, and none is in another one's way."""
+"""Workers that accept only some task kinds: each run goes to a worker that accepts its kind, and blocks no other
+run."""
 
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest_asyncio
 from tests.conformance.conftest import Tamper
 from tests.support.builders import LEASE, one_shot, settlement, worker
 from timeball.domain.dispatch.placement import Resources
+from timeball.domain.instant import DAY
 from timeball.domain.run.lifecycle import Released
 from timeball.domain.task.task import Http, Python, Script, Shell
 from timeball.ports.store.jobs import Submission
@@ -62,6 +64,18 @@ async def test_a_run_that_no_worker_takes_is_in_no_other_ones_way(
     (wanted,) = await submit(store, task=HTTP, priority="low")
     (other,) = await submit(store, task=HTTP, priority="high", resources=Resources(cpu=1))
     assert await claim(store, ("w_http", 2)) == {wanted: "w_http", other: "w_http"}
+
+
+async def test_runs_that_have_waited_long_for_their_kind_reserve_no_worker(store: Store) -> None:
+    """They take the next free slot. A reservation would keep the other slots of the worker empty."""
+    old = [one_shot(store.now() - DAY, task=SHELL, priority=level) for level in ("high", "medium", "low", "low")]
+    await store.submit(old)
+    assert await claim(store, ("w_http", 5)) == {}
+    shells = [each.runs[0].id for each in old]
+    assert await claim(store, ("w_1", 1)) == {shells[0]: "w_1"}
+    later = await submit(store, 2, task=HTTP)
+    claimed = await store.claim([SlotRequest("w_1", "", 5)], 0)
+    assert [each.run_id for each in claimed.claims] == [*shells[1:], *later]
 
 
 async def test_workers_for_all_kinds_take_what_others_left(store: Store) -> None:

@@ -1,4 +1,5 @@
-"""Runs, jobs and counts of the timeline, and the newest runs of jobs: what they find, and what that costs."""
+"""Runs, jobs and counts of the timeline, and the newest runs of jobs: their content, and the rows that are read for
+them."""
 
 import random
 from collections.abc import Awaitable, Callable, Sequence

@@ -1,4 +1,5 @@
-"""Rows that refer to objects elsewhere: every one of them is known, and none begins to when that is too late."""
+"""Rows that refer to objects in object storage: each object in use is listed, and no row may refer to one that is about
+to be deleted."""
 
 from functools import partial
 

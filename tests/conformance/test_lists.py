@@ -1,4 +1,5 @@
-"""Lists of runs: the same runs in the same order however they are found, and what finding them costs (I23)."""
+"""Lists of runs: every way to find them gives the same runs in the same order, and a page reads few other rows
+(I23)."""
 
 import json
 import sqlite3

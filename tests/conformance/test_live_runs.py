@@ -1,5 +1,5 @@
-"""A job with a great many live runs is paused, changed and cancelled in bounded pieces (I28): no statement brings all
-of its runs into memory."""
+"""A job with very many live runs is paused, changed and cancelled in bounded pieces (I28): no statement loads all of
+its runs into memory."""
 
 import random
 from typing import Any

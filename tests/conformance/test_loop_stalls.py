@@ -32,8 +32,10 @@ from timeball.domain.run.status import Status
 from timeball.domain.schedule.schedule import CronSchedule, Follow, Interval
 from timeball.domain.task.retry import Retry
 from timeball.domain.task.task import Shell
+from timeball.domain.tenant import Tenant, TenantLimits
 from timeball.domain.workflow.definition import Workflow, WorkflowTask
 from timeball.operation.context import OperationContext
+from timeball.operation.credential_uses import MAX_NOTED_USES
 from timeball.operation.events.collector import MAX_COLLECTED
 from timeball.operation.events.filters import EventFilter
 from timeball.operation.events.hub import MAX_LISTENERS
@@ -47,6 +49,7 @@ from timeball.ports.store.runs import Claim, SlotRequest
 from timeball.ports.store.store import Store
 from timeball.ports.worker_protocol import Poll, RegisterWorker, Started
 from timeball.server.loop import Loop
+from timeball.server.loops.credential_use_writer import CredentialUseWriter
 from timeball.server.server import Server
 from timeball.stores.sql.committed_changes import CommittedChanges
 
@@ -131,6 +134,20 @@ async def long_absence_and_rare_crons(house: House) -> Left:
     return left
 
 
+@worst("credential_use_writer")
+async def as_many_uses_as_are_noted(house: House) -> Left:
+    writer, now = of(house, "credential_use_writer"), house.store.now()
+    assert isinstance(writer, CredentialUseWriter)
+    writer._sleeps_until = 0
+    for number in range(MAX_NOTED_USES):
+        house.context.credential_uses.note(f"k_{number}", TENANT, f"user-{number}", now)
+
+    async def left() -> int:
+        return len(house.context.credential_uses.take())
+
+    return left
+
+
 @worst("dispatcher")
 async def many_due_runs_for_many_slots(house: House) -> Left:
     await house.submit([one_shot(house.store.now(), parameters={"text": "x" * 1_000}) for _ in range(2_000)])
@@ -143,6 +160,19 @@ async def many_due_runs_for_many_slots(house: House) -> Left:
 
     async def left() -> int:
         return len(await house.claim(2_000))
+
+    return left
+
+
+@worst("tenant_limit_reader")
+async def many_tenants_with_limits(house: House) -> Left:
+    limits = TenantLimits(weight=2, concurrent_runs=5, jobs=10, runs_per_day=100, requests_per_second=50)
+    for number in range(1_000):
+        if await house.store.tenant(f"t{number}") is None:
+            await house.store.create_tenant(Tenant(id=f"t{number}", limits=limits, created_at=1, updated_at=1))
+
+    async def left() -> int:
+        return 1_000 - len(house.context.limits.by_tenant)
 
     return left
 

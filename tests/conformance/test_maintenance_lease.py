@@ -1,4 +1,4 @@
-"""I9: epochs only grow, and who was deposed changes nothing."""
+"""I9: epochs of the maintenance lease only grow, and a server that lost the lease changes nothing."""
 
 import asyncio
 

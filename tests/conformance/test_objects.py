@@ -1,4 +1,4 @@
-"""Object storage: the same in a folder and in a bucket (the port's contract)."""
+"""Object storage: a folder and a bucket keep the same contract (the port `object_store`)."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Ordering keys: one at a time, in the order of fire times, whatever happens to the one whose turn it is (I16)."""
+"""Ordering keys: one run at a time, in the order of fire times, however the run that holds the key ends (I16)."""
 
 import asyncio
 

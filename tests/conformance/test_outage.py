@@ -1,4 +1,5 @@
-"""I20, I2 on every store: ten days of seconds (thoroughly a month) are worked off exactly, in bounded transactions."""
+"""I20, I2 on every store: after an absence of ten days (a month with `TIMEBALL_THOROUGH=1`), all fires of a job that
+fires every second are caught up exactly, in bounded transactions."""
 
 import random
 from collections.abc import Sequence

@@ -1,9 +1,10 @@
-"""Runs that ask for a certain worker: resources, slots, labels; reserved at the claim, free at the end (I18)."""
+"""Runs that require certain workers: resources and labels, reserved by the claim and free after the end (I18)."""
 
 import asyncio
 from typing import Any
 
 from tests.support.builders import LEASE, one_shot, settlement, worker
+from timeball.domain.dispatch.fair_share import FairShares
 from timeball.domain.dispatch.placement import Need, Resources
 from timeball.domain.instant import HOUR, MINUTE
 from timeball.domain.run.lifecycle import Cancelled, Failed, Failure, Lost, Outcome, Released, Succeeded
@@ -209,7 +210,7 @@ async def test_who_cannot_run_a_run_does_not_hide_it_from_who_can(stores: tuple[
     inside, done = asyncio.Event(), asyncio.Event()
 
     async def slow(tx: Tx) -> claiming.AssignedRun:
-        claimed = await claiming.claim(tx, [SlotRequest("w_1", "", 4)], 0, MINUTE, here.now())
+        claimed = await claiming.claim(tx, [SlotRequest("w_1", "", 4)], 0, MINUTE, here.now(), FairShares())
         inside.set()
         if stores[0] is not stores[1]:
             await done.wait()

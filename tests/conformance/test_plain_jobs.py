@@ -1,17 +1,22 @@
-"""Jobs that use no rule of order pay for none: the statements of their whole life, counted and named."""
+"""Jobs without ordering rules do not pay for these rules: the statements of such jobs, from submit to end, are
+counted."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import asyncpg
 import pytest
+from msgspec import Raw
 
 from tests.conformance.test_gates import claim
 from tests.support.builders import one_shot, plan_due, recurring, settlement
+from timeball.domain.audit_log.change import AuditedChange
+from timeball.domain.dispatch.slot_pools import PoolRoom, SlotPool, SlotPools
 from timeball.domain.instant import SECOND
-from timeball.domain.run.lifecycle import Failed, Failure
+from timeball.domain.run.lifecycle import Failed, Failure, Succeeded
 from timeball.domain.run.status import Status
-from timeball.domain.task.task import Http, host_of
+from timeball.domain.task.task import Http, Python, Script, Shell, Task, host_of
 from timeball.ports.store.changes import ChangeBatch
 from timeball.ports.store.runs import SlotRequest
 from timeball.ports.store.store import Store
@@ -23,7 +28,7 @@ from timeball.stores.sql.schema.table import Table
 
 JOBS = 1_000
 ONE_SHOTS = [
-    "insert 9 columns of jobs",
+    "insert 10 columns of jobs",
     "insert 12 columns of runs",
     "leased_sessions",
     "claimable_of_level",
@@ -64,6 +69,7 @@ class _Recorder:
     def __init__(self, tx: Tx, said: list[str]) -> None:
         self._tx = tx
         self._said = said
+        self.audited: list[AuditedChange] | None = None
 
     @property
     def may_be_done(self) -> bool:
@@ -132,6 +138,69 @@ async def test_one_shots_take_as_few_statements_as_ever(store: Store, said: list
     await store.submit([one_shot(store.now()) for _ in range(JOBS)])
     assert await run_all(store) == JOBS
     assert said == ONE_SHOTS
+
+
+KINDS: dict[str, Task] = {
+    "http": WELL,
+    "shell": Shell(command=["true"]),
+    "script": Script(script="nothing.sh"),
+    "python": Python(function="noop"),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_kinds_take_the_same_statements(store: Store, said: list[str], kind: str) -> None:
+    """Results need no other statement. A batch with calls of a host takes one look at the hosts that fail."""
+    await store.submit([one_shot(store.now(), task=KINDS[kind]) for _ in range(JOBS)])
+    claims = (await store.claim([SlotRequest("w_1", "", JOBS)], 0)).claims
+    ended = Succeeded(Raw(b'{"status":200}'))
+    await store.settle([settlement(claim, ended, host=host_of(KINDS[kind])) for claim in claims])
+    expected = list(ONE_SHOTS)
+    if kind == "http":
+        expected.insert(expected.index("record_successes"), "failing_hosts")
+    assert said == expected
+
+
+POOLS = SlotPools([SlotPool("processes", 32, ["shell", "script"])])
+
+
+async def test_runs_that_have_room_in_their_pool_take_the_same_statements(store: Store, said: list[str]) -> None:
+    await store.submit(
+        [one_shot(store.now(), task=KINDS[kind]) for kind in (*["python"] * (JOBS - 32), *["shell"] * 32)]
+    )
+    claims = (await store.claim([with_room(JOBS, 32)], 0)).claims
+    await store.settle([settlement(claim) for claim in claims])
+    assert sum(claim.pool == "processes" for claim in claims) == 32
+    assert said == ONE_SHOTS
+
+
+async def test_a_herd_that_waits_for_its_pool_is_set_aside_once(store: Store, said: list[str]) -> None:
+    """A claim moves the runs that a full pool keeps waiting. Later claims find as many as have room, and the runs of
+    others, with as many statements however many wait."""
+    await store.submit([one_shot(store.now(), task=KINDS["shell"]) for _ in range(JOBS)])
+    room = 32
+    claimed = await store.claim([with_room(500, room)], 0)
+    while claimed.again:
+        room -= len(claimed.claims)
+        claimed = await store.claim([with_room(500, room)], 0)
+    assert said.count("wait_for_kind") == 2, "500 candidates at a time"
+    for others in (0, 10):
+        await store.submit([one_shot(store.now(), task=KINDS["python"]) for _ in range(others)])
+        said.clear()
+        claims = (await store.claim([with_room(500, 32)], 0)).claims
+        assert Counter(claim.pool for claim in claims) == Counter({"processes": 32, None: others})
+        assert said == [
+            "leased_sessions",
+            *(["claimable_of_level"] if others else []),
+            "profiles_waiting",
+            "fitting_runs",
+            "tokens",
+            "claim",
+        ]
+
+
+def with_room(slots: int, processes: int) -> SlotRequest:
+    return SlotRequest("w_1", "", slots, room=PoolRoom(POOLS, {"processes": processes}))
 
 
 async def test_a_listener_costs_no_statement(store: Store, said: list[str]) -> None:

@@ -1,4 +1,5 @@
-"""Every instant happens once, and runs of a serial job one after the other (I2, I5, I16, I20)."""
+"""Every fire becomes one run or part of one ledger row, and runs of a serial job execute one after the other (I2, I5,
+I16, I20)."""
 
 import asyncio
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What PostgreSQL alone has to promise: several servers, and a database that comes and goes."""
+"""Promises of the PostgreSQL store only: several servers, and a database that stops and returns."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,5 @@
-"""Who makes room for whom, under the guard of id, attempt, token and state; never more than so often (I17, I18)."""
+"""Preemption: which attempt gives up its slots for which run, guarded by id, attempt, token and state, and at most
+three times (I17, I18)."""
 
 import asyncio
 from typing import Any
@@ -12,9 +13,10 @@ from timeball.domain.dispatch import preemption
 from timeball.domain.dispatch.limits import Concurrency
 from timeball.domain.dispatch.placement import Resources
 from timeball.domain.dispatch.preemption import Preemption
+from timeball.domain.dispatch.slot_pools import PoolRoom, SlotPool, SlotPools
 from timeball.domain.instant import SECOND
 from timeball.domain.run.lifecycle import Lost, Released
-from timeball.domain.task.task import Http, Shell
+from timeball.domain.task.task import Http, Python, Shell
 from timeball.ports.store.runs import Claim, SlotRequest
 from timeball.ports.store.store import Store
 from timeball.ports.worker_protocol import Pausing, Started
@@ -104,6 +106,37 @@ async def test_nobody_makes_room_for_nothing(house: House, low: dict[str, Any], 
     await house.busy(**low)
     await house.submit(**waiting)
     assert not await house.orders()
+
+
+POOLS = [SlotPool("processes", 1, ["shell"]), SlotPool("threads", 5, [], ["t"])]
+
+
+def pooled(free: int, processes: int) -> SlotRequest:
+    return SlotRequest("w_1", "w", free, room=PoolRoom(SlotPools(POOLS), {"processes": processes, "threads": 5}))
+
+
+async def test_a_run_that_waits_for_a_pool_has_a_run_of_this_pool_make_room(connect: Connect) -> None:
+    """The worker has free slots, but not of the pool."""
+    store = await connect()
+    await store.register(worker("w_1", slots=50, pools=POOLS), LEASE)
+    house = House(store)
+    low: dict[str, Claim] = {}
+    for kind, task in {
+        "http": Http(url="http://a"),
+        "shell": Shell(command="a"),
+        "async": Python(function="a"),
+    }.items():
+        await house.submit(priority="low", preemptible=True, task=task)
+        (low[kind],) = (await store.claim([pooled(50, 1)], 0)).claims
+        await house.started(low[kind])
+    await house.submit(priority="medium", task=Shell(command="b"))
+    high = await house.submit(priority="high", task=Shell(command="c"))
+    assert not (await store.claim([pooled(47, 0)], 0)).claims
+    assert await house.orders() == [("w_1", low["shell"].token, 1)]
+    assert not await house.say(low["shell"], "paused")
+    assert [made.by_run for made in await house.of(low["shell"])] == [high]
+    assert [got.run_id for got in (await store.claim([pooled(48, 1)], 0)).claims] == [high]
+    assert not await house.orders(), "the medium run waits for the pool, which no other run can make room in"
 
 
 async def test_a_free_slot_elsewhere_is_room_enough(house: House) -> None:

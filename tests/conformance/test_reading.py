@@ -1,4 +1,4 @@
-"""What people see: lists, pages, the ledger, the current run (I2, I23, I24)."""
+"""Reads for users: lists, pages, the ledger, and the current run of a job (I2, I23, I24)."""
 
 import asyncio
 import time

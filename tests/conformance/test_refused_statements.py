@@ -1,5 +1,5 @@
-"""Errors of PostgreSQL that say that it is short of something, restarting or not the primary are `Unavailable` (I25):
-answered with 503 and repeated by the loops, whichever statement meets them."""
+"""PostgreSQL errors that report a shortage, a restart or a server that is not the primary become `Unavailable` (I25),
+for every statement: requests are answered with 503, and loops try again."""
 
 from collections.abc import AsyncIterator
 from typing import Any

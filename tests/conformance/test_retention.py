@@ -1,4 +1,4 @@
-"""What is old goes, by days: completely, counted first, and nothing that somebody still needs."""
+"""Retention deletes old history by days: completely, after counting it, and nothing that is still needed."""
 
 from collections.abc import Sequence
 from functools import partial

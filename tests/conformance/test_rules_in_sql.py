@@ -1,4 +1,4 @@
-"""Rules that exist twice, in Python and in SQL, say the same on both databases.
+"""Rules that exist in Python and in SQL have the same results on both databases.
 
 Each test has the name of the rule in Python. It writes rows for every combination of what the rule looks at, asks the
 statement, and compares its answer with that of the function.

@@ -1,4 +1,5 @@
-"""What becomes of attempts: at most one effective end each, by its holder (I6, I7, I8, I10, I12, I13, I15)."""
+"""Ends of attempts: each has at most one effective end, reported by the session that holds it (I6, I7, I8, I10, I12,
+I13, I15)."""
 
 import asyncio
 from collections.abc import Callable

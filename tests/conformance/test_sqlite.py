@@ -1,4 +1,4 @@
-"""What SQLite alone has to promise: one process, durable, never silently damaged."""
+"""Promises of the SQLite store only: one process, durable commits, and no damage without an error."""
 
 import asyncio
 import contextlib
@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -171,6 +172,27 @@ async def test_a_close_that_nobody_waits_for_any_more_is_carried_out(tmp_path: P
             await again.open()
             break
         await asyncio.sleep(0.01)
+    await again.close()
+
+
+async def test_a_close_that_is_cancelled_before_a_thread_is_free_is_carried_out(tmp_path: Path) -> None:
+    store = make(tmp_path / "timeball.db")
+    await store.open()
+    loop = asyncio.get_running_loop()
+    free = threading.Event()
+    with ThreadPoolExecutor(1) as only:
+        loop.set_default_executor(only)
+        busy = loop.run_in_executor(None, free.wait, 30)
+        closing = asyncio.create_task(store.close())
+        await asyncio.sleep(0.001)
+        closing.cancel()
+        await asyncio.wait([closing])
+        assert closing.cancelled()
+        free.set()
+        await busy
+    loop.set_default_executor(ThreadPoolExecutor())
+    again = make(tmp_path / "timeball.db")
+    await again.open()
     await again.close()
 
 

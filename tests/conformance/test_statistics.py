@@ -1,4 +1,4 @@
-"""Statistics of how runs ended: counted once, whatever ended them, and never for another tenant (I24)."""
+"""Statistics of the ends of runs: each end counts once, however the run ended, and only for its tenant (I24)."""
 
 import pytest
 

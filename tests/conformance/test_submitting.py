@@ -1,4 +1,4 @@
-"""Accepted means durable and once: submissions and idempotency keys (I1, I14)."""
+"""An accepted job is durable and exists once: submissions and idempotency keys (I1, I14)."""
 
 import asyncio
 

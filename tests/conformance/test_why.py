@@ -1,4 +1,4 @@
-"""Why: every situation a run or a job can be in, made for real, gets its right first reason, on every store."""
+"""`timeball why`: for every situation of a run or a job, the first reason is the right one, on every store."""
 
 import random
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""Jobs with windows get slots of their own, evenly, and keep them (on every store)."""
+"""Jobs with windows get slots that are spread evenly, and keep them, on every store."""
 
 import asyncio
 from collections import Counter

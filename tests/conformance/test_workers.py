@@ -1,4 +1,4 @@
-"""Leases: who holds one, and what becomes of what was held (I7, I22)."""
+"""Leases of sessions, and what happens to the attempts of a session that ends (I7, I22)."""
 
 import asyncio
 

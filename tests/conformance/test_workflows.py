@@ -1,4 +1,5 @@
-"""Workflow runs: each task once per parent set, after its parents, whoever looks and however often (I19)."""
+"""Workflow runs: each task gets one run, after the tasks that it needs, however many servers advance the workflow
+(I19)."""
 
 import asyncio
 import itertools

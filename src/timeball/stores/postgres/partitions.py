@@ -58,7 +58,7 @@ def _statement(text: str) -> Query:
     return Query("of_day", text)
 
 
-_NO_WAITING: Final = _statement("SET LOCAL lock_timeout = '100ms'")
+NO_WAITING: Final = _statement("SET LOCAL lock_timeout = '100ms'")
 _ALONE: Final = _statement(f"SELECT pg_advisory_xact_lock({PREPARING})")
 
 
@@ -98,7 +98,7 @@ async def prepare(tx: Tx, day: Micros) -> None:
 
     The partitions are attached when they are complete: creating them in place would lock the table for all others.
     """
-    await tx.execute(_NO_WAITING)
+    await tx.execute(NO_WAITING)
     await tx.execute(_ALONE)
     since, until = ids.first_run(day), ids.first_run(day + DAY)
     if day in await _prepared(tx):
@@ -139,7 +139,7 @@ async def _prepared(tx: Tx) -> set[Micros]:
 async def _leave(tx: Tx, day: Micros) -> None:
     """Detach the partitions of a day. Rows of runs that must stay (see the statement `staying`), such as live runs, are
     copied back to the tables in the same transaction."""
-    await tx.execute(_NO_WAITING)
+    await tx.execute(NO_WAITING)
     await tx.execute(_ALONE)
     since, until = ids.first_run(day), ids.first_run(day + DAY)
     await _run(tx, *(f"ALTER TABLE {table} DETACH PARTITION {name(table, day)}" for table in DAILY))
@@ -165,7 +165,7 @@ async def _go_on(tx: Tx, day: Micros, upto: str, before: Micros, limit: int) -> 
         limit=limit,
     )
     if not rows:
-        await tx.execute(_NO_WAITING)
+        await tx.execute(NO_WAITING)
         await _run(tx, *(f"DROP TABLE {name(table, day)}" for table in DAILY))
         await tx.execute(HAVE_DEPARTED, day=day)
         return
@@ -194,8 +194,8 @@ async def _run(tx: Tx, *statements: str) -> None:
 
 @contextlib.asynccontextmanager
 async def not_waiting() -> AsyncIterator[None]:
-    """Raise `Occupied` if a lock is not available within 100 ms, or if the default partition has a row of the day. The
-    caller tries again later."""
+    """Raise `Occupied` if, in the block, a lock is not available in time, or the default partition turns out to have a
+    row of the day. The caller tries again later."""
     try:
         yield
     except (Locked, asyncpg.LockNotAvailableError, asyncpg.CheckViolationError) as error:

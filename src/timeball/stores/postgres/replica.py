@@ -1,7 +1,8 @@
 """A replica for reads that may lag behind, such as lists and histories. No decision is made from it.
 
-The replica is optional. If it does not answer, or is too far behind to know a table, the primary answers, and the
-replica is not tried again for 5 seconds.
+The replica is optional. If it cannot be reached or returns an error, for example because it is too far behind to know a
+table, the primary answers, and the replica is not tried again for 5 seconds. A read that takes too long fails with
+`Unavailable`; the primary is not asked.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from timeball.ports.store.maintenance import Occupied
 from timeball.ports.store.store import MessageListener, StoreKind, WakeupListener
 from timeball.stores.postgres.clock import ServerClock
 from timeball.stores.postgres.connect import SETTINGS, Address, Connection, Own, Pooled
+from timeball.stores.postgres.deletion import LockedTenantDeletions
 from timeball.stores.postgres.errors import CONNECTION_LOST, REPEATABLE, Busy, Interrupted, translated_errors
 from timeball.stores.postgres.partitions import DailyPartitions, not_waiting, prepare, prepare_days_ahead
 from timeball.stores.postgres.pool import Pool
@@ -53,7 +54,7 @@ TRY_AGAIN_AFTER: Final = 0.1
 _log = structlog.get_logger()
 
 
-class PostgresStore(DailyPartitions, SqlStore):
+class PostgresStore(DailyPartitions, LockedTenantDeletions, SqlStore):
     """The store on PostgreSQL. `timeout` is the maximum time of a connect or a statement, in seconds, before the store
     counts as unavailable.
 
@@ -286,6 +287,9 @@ class _Driver:
 
     def wake_all(self, topic: str) -> None:
         self._wakeups.wake_all(topic)
+
+    def require_space(self) -> None:
+        """PostgreSQL has its disk elsewhere; its own errors tell that it is full."""
 
     def watch_changes(self, listener: ChangeListener | None) -> None:
         self.committed.listener = listener

@@ -8,8 +8,11 @@ import itertools
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 
+import asyncpg
+
+from timeball.domain.audit_log.change import AuditedChange
 from timeball.ports.store.changes import ChangeBatch
-from timeball.stores.postgres.connect import Connection, Own
+from timeball.stores.postgres.connect import SETTINGS, Connection, Own
 from timeball.stores.sql.dialect import POSTGRES, Compiled, Query
 from timeball.stores.sql.driver import Row
 from timeball.stores.sql.schema.table import Table
@@ -23,6 +26,10 @@ _Inserts: TypeAlias = tuple[tuple[Table, tuple[str, ...]], ...]
 FEW: Final = 64
 """Maximum number of rows for which an INSERT is cheaper than COPY: COPY costs a third less per row, but two round
 trips."""
+
+MAX_STATEMENT_SIZE: Final = 1 << 20
+"""Maximum size of the documents in the arguments of one insert, in characters or bytes, if it has more than one row:
+asyncpg encodes the arguments of a statement without a turn of the event loop. 28 MiB took 180 ms."""
 
 
 def _storable(value: Any) -> Any:
@@ -47,6 +54,23 @@ def _element(value: Any) -> str:
     if value is None:
         return "NULL"
     return '"' + str(_storable(value)).replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def pieces(table: Table, rows: Sequence[Row]) -> list[Sequence[Row]]:
+    """Divide rows so that the documents of each piece fit into the arguments of one statement. A piece has at least one
+    row, whatever its size."""
+    if (at := table.document) is None or sum([len(row[at] or "") for row in rows]) <= MAX_STATEMENT_SIZE:
+        return [rows]
+    found: list[list[Row]] = []
+    size = MAX_STATEMENT_SIZE
+    for row in rows:
+        added = len(row[at] or "")
+        size += added
+        if size > MAX_STATEMENT_SIZE:
+            found.append([])
+            size = added
+        found[-1].append(row)
+    return [*found]
 
 
 class Compiler:
@@ -134,6 +158,7 @@ class Tx:
         self._compiler = compiler
         self._timeout = timeout
         self.changes: list[ChangeBatch] = []
+        self.audited: list[AuditedChange] | None = None
 
     async def fetch(self, query: Query, **parameters: Any) -> list[Row]:
         sql, arguments = self._compiler.arguments(query, parameters)
@@ -155,8 +180,9 @@ class Tx:
         await self._connection.copy_records_to_table(table.name, records=rows, columns=(*table.columns, *same))
 
     async def insert_missing(self, table: Table, rows: Sequence[Row]) -> None:
-        columns = [list(column) for column in zip(*rows, strict=True)]
-        await self._connection.execute(self._compiler.insert_missing(table), *columns)
+        for some in pieces(table, rows):
+            columns = [list(column) for column in zip(*some, strict=True)]
+            await self._connection.execute(self._compiler.insert_missing(table), *columns)
 
     async def compute(self, work: Callable[[], T]) -> T:
         return await asyncio.to_thread(work)
@@ -167,12 +193,12 @@ class Tx:
 
 
 class WritingTx(Tx):
-    """A transaction that sends BEGIN only if it needs more than one statement.
+    """A transaction that sends no BEGIN if all that it writes are inserts of a few rows.
 
-    Inserts of a few rows are collected until another statement is needed, and are then sent together as one statement.
-    If no other statement is needed, that statement is the whole transaction, without BEGIN and COMMIT: a batch of
-    submitted jobs takes one round trip. If its runs are also assigned to idle workers, it takes four round trips, or
-    three if the batch is a single job.
+    Inserts of at most `FEW` rows are collected until another statement is needed, and are then sent together as one
+    statement. If no other statement is needed, that statement is the whole transaction, without BEGIN and COMMIT unless
+    there is a pooler: a small batch of submitted jobs takes one round trip. If its runs are also assigned to idle
+    workers, it takes four round trips, or three if the batch is a single job.
     """
 
     def __init__(
@@ -188,12 +214,20 @@ class WritingTx(Tx):
         self._connections = connections
         self._stack = stack
         self._has_begun = False
+        self._keeps_plans = False
+        """True if PostgreSQL keeps the plans of the statements from here on."""
         self._waiting: list[Insert] = []
 
-    async def begin(self) -> None:
+    async def begin(self, query: Query | None = None) -> None:
+        """Begin the transaction, if it has not begun, and prepare for a statement."""
+        keeps_plans = query is not None and query.planned_once and self._connections.stay
         if not self._has_begun:
-            await self._stack.enter_async_context(self._connections.transaction(self._connection))
-            self._has_begun = True
+            begin = _keeping_plans if keeps_plans else self._connections.transaction
+            await self._stack.enter_async_context(begin(self._connection))
+            self._has_begun, self._keeps_plans = True, keeps_plans
+        elif self._keeps_plans and not keeps_plans:
+            await self._connection.execute(f"SET LOCAL plan_cache_mode = {SETTINGS['plan_cache_mode']}")
+            self._keeps_plans = False
 
     async def finish(self) -> None:
         """Send the waiting inserts. COMMIT follows if there was a BEGIN."""
@@ -202,15 +236,16 @@ class WritingTx(Tx):
         await self._insert_waiting()
 
     async def fetch(self, query: Query, **parameters: Any) -> list[Row]:
-        await self._catch_up()
+        await self._catch_up(query)
         return await super().fetch(query, **parameters)
 
     async def execute(self, query: Query, **parameters: Any) -> int:
-        await self._catch_up()
+        await self._catch_up(query)
         return await super().execute(query, **parameters)
 
     async def insert(self, table: Table, rows: Sequence[Row], **same: Any) -> None:
-        if len(rows) <= FEW and "bytea" not in table.kinds:
+        is_small = len(rows) < 2 or (len(rows) <= FEW and len(pieces(table, rows)) == 1)
+        if is_small and "bytea" not in table.kinds:
             if rows:
                 self._waiting.append((table, list(rows), same))
             return
@@ -232,11 +267,11 @@ class WritingTx(Tx):
     async def _stay(self) -> None:
         """Prepare for a statement that need not be part of the transaction: with a pooler, begin the transaction
         anyway, so that the statement runs on the same connection."""
-        if not self._connections.stay:
+        if self._keeps_plans or not self._connections.stay:
             await self.begin()
 
-    async def _catch_up(self) -> None:
-        await self.begin()
+    async def _catch_up(self, query: Query | None = None) -> None:
+        await self.begin(None if self._waiting else query)
         await self._insert_waiting()
 
     async def _insert_waiting(self) -> None:
@@ -255,6 +290,21 @@ async def writing(
         tx = WritingTx(connection, compiler, connections, stack, may_be_done)
         yield tx
         await tx.finish()
+
+
+@contextlib.asynccontextmanager
+async def _keeping_plans(connection: Connection) -> AsyncIterator[None]:
+    """A transaction with statements that PostgreSQL plans once per connection. The setting for that arrives with BEGIN,
+    so that it costs no round trip.
+    """
+    await connection.execute("BEGIN; SET LOCAL plan_cache_mode = force_generic_plan")
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError):  # the connection is lost
+            await connection.execute("ROLLBACK")
+        raise
+    await connection.execute("COMMIT")
 
 
 _TAKE_TOKENS: Final = "SELECT array_agg(nextval('tokens')::text) FROM generate_series(1, $1::bigint)"

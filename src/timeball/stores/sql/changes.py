@@ -1,8 +1,9 @@
-"""Records what a transaction changes, for the statistics and for the clients of this server that listen to events.
+"""Adds what a transaction changes to `tx.changes`, for the statistics and for the clients of this server that listen to
+events.
 
-Without such a client only ends are recorded: the other functions then return at once. Each function is called once per
-batch. The driver gives the recorded batches to `CommittedChanges` after the commit, and drops those of a transaction
-that was rolled back.
+Without such a client only ends are added: the other functions then return at once. Each function is called once per
+batch. The driver gives `tx.changes` to `CommittedChanges` after the commit, and drops them if the transaction was
+rolled back.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from timeball.ports.store.changes import (
 from timeball.ports.store.jobs import Submission
 from timeball.ports.store.runs import Claim, Settlement, SlotRequest
 from timeball.ports.worker_protocol import Progress
+from timeball.stores.sql.audit_log.recording import record_jobs
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.rows.runs import shown_as
 from timeball.stores.sql.schema.runs import NewHistoryRow, NewRunRow, RuledHistoryRow, RunRow
@@ -53,8 +55,9 @@ def record_new_runs(tx: Tx, rows: Sequence[NewRunRow]) -> None:
 
 
 def record_ends(tx: Tx, rows: Sequence[NewHistoryRow], counted: Sequence[NewHistoryRow] | None = None) -> None:
-    """Record runs that ended, and fires that never became runs. `counted` are the rows for the statistics, if these are
-    not the inserted rows: fires may be added to a row that exists."""
+    """Add runs that ended, and fires that never became runs, to `tx.changes`, for the statistics and for clients that
+    listen. `counted` are the rows to count, if they differ from the inserted `rows`: fires may be added to a row that
+    exists."""
     if counted is None:
         counted = rows
     if counted:
@@ -63,7 +66,8 @@ def record_ends(tx: Tx, rows: Sequence[NewHistoryRow], counted: Sequence[NewHist
 
 
 def record_successes(tx: Tx, settlements: Sequence[Settlement]) -> None:
-    """Record the ids of plain successes. `Statistics` reads their tenant and lateness later, and counts them."""
+    """Add plain successes to `tx.changes`, for clients that listen and for the statistics. `Statistics` reads their
+    tenant and lateness from the store later, and counts them."""
     tx.changes.append(
         ChangeBatch(
             len(settlements),
@@ -75,12 +79,14 @@ def record_successes(tx: Tx, settlements: Sequence[Settlement]) -> None:
 
 
 def record_claims(tx: Tx, claimed: Sequence[tuple[Row, int, SlotRequest]], now: Micros) -> None:
-    """Record candidates that were claimed: rows of `ClaimCandidate`."""
+    """Add an event for each claimed run to `tx.changes`, for clients that listen. `claimed` has the rows of the
+    candidates (see `ClaimCandidate`), each with its fencing token and the request that it was assigned to."""
     _record(tx, claimed, partial(_claims, now), _claim_columns)
 
 
 def record_submissions(tx: Tx, submissions: Sequence[Submission], assigned: Mapping[str, Claim]) -> None:
-    """Record new jobs, and those of their runs that were assigned to workers when they were inserted."""
+    """Add an event for each new job to `tx.changes`, for clients that listen, and one for each of its runs that was
+    assigned to a worker when it was inserted."""
     if tx.is_watched:
         _record(tx, [each.job for each in submissions], _new_jobs, _new_job_columns)
         runs = [(run, claim.session) for each in submissions for run in each.runs if (claim := assigned.get(run.id))]
@@ -88,12 +94,14 @@ def record_submissions(tx: Tx, submissions: Sequence[Submission], assigned: Mapp
 
 
 def record_waiting(tx: Tx, runs: Sequence[tuple[RunRow, Status]], now: Micros) -> None:
-    """Record runs of which an attempt ended, and which wait for the next one."""
+    """Add an event for each run of which an attempt ended and which waits for the next one to `tx.changes`, for clients
+    that listen."""
     _record(tx, runs, partial(_waiting, now))
 
 
 def record_holds(tx: Tx, rows: Sequence[Row]) -> None:
-    """Record runs that were blocked or unblocked: rows of the statements that change holds."""
+    """Add an event for each run that was blocked or unblocked to `tx.changes`, for clients that listen. `rows` are
+    those of the statements that change holds."""
     _record(tx, rows, _holds)
 
 
@@ -102,19 +110,21 @@ def record_progress(tx: Tx, steps: Sequence[Progress], now: Micros) -> None:
 
 
 def record_planned(tx: Tx, jobs: Iterable[Job]) -> None:
-    """Record jobs whose runs were planned, so that the events of these runs can name them."""
+    """Add jobs whose runs were planned to `tx.changes`, so that the events of these runs can name their jobs."""
     if tx.is_watched:
         _record(tx, list(jobs), _seen)
 
 
 def record_amendments(tx: Tx, jobs: Sequence[tuple[Job, Job]]) -> None:
-    """Record jobs that were changed, each before and after the change."""
+    """Add an event for each changed job to `tx.changes`, for clients that listen, and record it for the audit log. Each
+    job is given before and after the change; the two states determine the type of the event."""
+    record_jobs(tx, jobs)
     _record(tx, jobs, _amendments)
 
 
-def record_worker(tx: Tx, what: EventType, session: str, name: str = "") -> None:
+def record_worker(tx: Tx, what: EventType, session: str, name: str = "", tenants: Sequence[str] | None = None) -> None:
     if tx.is_watched:
-        tx.changes.append(ChangeBatch(1, lambda: (WorkerChange(what, session, name),)))
+        tx.changes.append(ChangeBatch(1, lambda: (WorkerChange(what, session, name, tenants),)))
 
 
 def _record(

@@ -44,8 +44,9 @@ class CommittedChanges:
             self.listener(changes)
 
     def ends(self, writer: str, seq: int) -> UnwrittenEnds:
-        """Return the ends that this writer has to write under the number `seq`. A repeated call with the same number
-        returns the same object."""
+        """Return the ended runs and fires that `writer`, a server, adds to the statistics as its batch `seq`: those
+        since its last batch. A repeated call with the same number returns the same object, so that a write can be
+        repeated."""
         pending = self._pending.get(writer)
         if pending is None or pending.seq != seq:
             pending = self._pending[writer] = _Pending(seq, self._ends)

@@ -29,7 +29,8 @@ class DayRange(NamedTuple):
 
 
 def day_range(now: Micros, *, fires_from: Micros = 0, job_id: str | None = None) -> DayRange:
-    """Return the range of all runs that exist now, that fire at `fires_from` or later, and that belong to this job."""
+    """Return a range of run ids that contains all runs that exist now, fire at `fires_from` or later, and belong to
+    this job (None: to any job). Other runs may be in it as well."""
     made_from = _made_from(fires_from)
     if job_id is not None and ids.is_id("j", job_id):
         made_from = max(made_from, _made_from(ids.made_at(job_id)))

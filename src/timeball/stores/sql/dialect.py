@@ -14,6 +14,7 @@ The texts contain
                                            empty a second ago
     {each_locked runs r: b.id}             the same with a row lock until the end of the transaction; rows are locked in
                                            the order of the joined table, which must be sorted by id
+    {each_attempt a: h.id}                 join the rows of `attempts` of this run, as `a`, by an index lookup
     {within h.id: b}                       true if the value is between the first and the last value of the first column
                                            of the batch `b`: PostgreSQL then leaves other days of the history out of the
                                            plan, which otherwise takes longer to make than the statement to execute
@@ -23,6 +24,8 @@ The texts contain
     {columns runs r}                       all columns of a table, in order: `r.id, r.job_id, ...`
     {shown history r}                      the same for a list: NULL in place of results, which no list shows
     {text_of j.spec: task.kind}            the text at a path of a column with JSON, or NULL
+    {octets l.text}                        the length of a text in bytes
+    {bytewise j.user_id}                   a text that is compared byte by byte, like an id
     {size j.spec}                          the length of a text, in bytes or characters, whichever is cheaper
     {lock r}                               lock the rows of `r` until the end of the transaction, in the order of their
                                            ids, which avoids deadlocks
@@ -69,6 +72,9 @@ class Query:
     """True for a SELECT that may return many rows while other requests wait."""
     piecemeal: bool = False
     """True if the rows of its only batch are independent: the statement may be executed for parts of the batch."""
+    planned_once: bool = False
+    """True if each connection to PostgreSQL plans the statement only once. Its best plan must be the same for all
+    values and all sizes of its tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +105,9 @@ class Dialect:
     and a batch is JSON."""
 
     def compile(self, text: str, rows: int = 0) -> Compiled:
-        """Return the SQL text for this database, from a cache that all connections share. `rows` is for SQLite: the
-        batch becomes that many rows of single values, which come after all other parameters."""
+        """Return the SQL text for this database, from a cache that all connections share. Only SQLite uses `rows`: the
+        parameter `{batch …}` becomes that many rows of `?` placeholders instead of one JSON text. Its values must come
+        after those of all other parameters."""
         return _compiled(self, text, rows)
 
     def translate(self, text: str, rows: int) -> Compiled:
@@ -118,14 +125,20 @@ class Dialect:
                 parameters.append(name)
             return f"{'$' if self.numbered else '?'}{parameters.index(name) + 1}"
 
+        def array(parameter: str, kind: str) -> str:
+            # The planner does not evaluate the subquery, and expects 10 elements. Without the subquery it parses the
+            # array once more to count them, and for a large batch prefers to read and hash the whole table: a claim
+            # of 1,000 runs then read all 40,000 runs that were ready, instead of 1,000 entries of the primary key.
+            return f"(SELECT {place(parameter)}::text)::{kind}[]"
+
         def batch(argument: str) -> str:
             name, _, described = argument.partition(":")
             columns = tuple((column, kind) for column, kind in (part.split(None, 1) for part in described.split(",")))
             batches[name] = TableParameter(columns)
             if self.numbered:
-                arrays = ", ".join(f"{place(f'{name}.{column}')}::text::{kind}[]" for column, kind in columns)
+                arrays = ", ".join(array(f"{name}.{column}", kind) for column, kind in columns)
                 return f"unnest({arrays}) AS {name}({', '.join(column for column, _ in columns)})"
-            if rows:  # plain `?`: SQLite looks up every parameter that has a number or a name
+            if rows:  # `?` without number or name, because SQLite would look up each of them
                 values = ", ".join([f"({', '.join('?' * len(columns))})"] * rows)
                 picked = ", ".join(f"column{at} AS {c}" for at, (c, _) in enumerate(columns, 1))
                 return f"(SELECT {picked} FROM (VALUES {values})) AS {name}"
@@ -139,9 +152,9 @@ class Dialect:
             name, column, kind = re.split(r":? ", argument, maxsplit=2)
             batches[name] = TableParameter(((column, kind),))
             if self.numbered:
-                array = f"{place(f'{name}.{column}')}::text::{kind}[]"
+                listed = array(f"{name}.{column}", kind)
                 return (
-                    f"(SELECT {column}, nth - 1 AS nth FROM unnest({array}) WITH ORDINALITY AS listed({column}, nth)) "
+                    f"(SELECT {column}, nth - 1 AS nth FROM unnest({listed}) WITH ORDINALITY AS listed({column}, nth)) "
                     f"AS {name}"
                 )
             return f"(SELECT value AS {column}, key AS nth FROM json_each(:{name})) AS {name}"
@@ -150,7 +163,7 @@ class Dialect:
             name, kind = argument.split(": ")
             batches[name] = TableParameter((("each", kind),))
             if self.numbered:
-                return f"= ANY ({place(f'{name}.each')}::text::{kind}[])"
+                return f"= ANY ({array(f'{name}.each', kind)})"
             return f"IN (SELECT value FROM json_each(:{name}))"
 
         def within(column: str, name: str) -> str:
@@ -176,6 +189,8 @@ class Dialect:
                 named, key = argument.split(": ")
                 table, alias = named.split()
                 return self.fragments[word].format(table, alias, key, within(f"{table}.id", key.partition(".")[0]))
+            if word == "each_attempt":
+                return self.fragments[word].format(*argument.split(": "))
             if word == "text_of":
                 column, path = argument.split(": ")
                 return self.fragments[word].format(column, path.replace(".", "," if self.numbered else "."))
@@ -216,6 +231,8 @@ SQLITE = Dialect(
     fragments={
         "now": ":now",
         "size": "length({0})",
+        "octets": "length(CAST({0} AS BLOB))",
+        "bytewise": "{0}",
         "lock": "",
         "keep": "",
         "share": "",
@@ -223,6 +240,7 @@ SQLITE = Dialect(
         "each": "CROSS JOIN {0} AS {1} ON {1}.id = {2}",
         "each_locked": "CROSS JOIN {0} AS {1} ON {1}.id = {2}",
         "each_within": "CROSS JOIN {0} AS {1} ON {1}.id = {2}",
+        "each_attempt": "CROSS JOIN attempts AS {0} ON {0}.run_id = {1}",
         "skip_locked": "",
         "skip_locked_of": "",
         "among": "IN",
@@ -253,10 +271,13 @@ POSTGRES = Dialect(
     numbered=True,
     fragments={
         "size": "octet_length({0})",
+        "octets": "octet_length({0})",
+        "bytewise": '({0} COLLATE "C")',
         "now": "(SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)",
         "each": "CROSS JOIN LATERAL (SELECT * FROM {0} WHERE {0}.id = {2} OFFSET 0) AS {1}",
         "each_locked": "CROSS JOIN LATERAL (SELECT * FROM {0} WHERE {0}.id = {2} OFFSET 0 FOR UPDATE) AS {1}",
         "each_within": "CROSS JOIN LATERAL (SELECT * FROM {0} WHERE {0}.id = {2} AND {3} OFFSET 0) AS {1}",
+        "each_attempt": "CROSS JOIN LATERAL (SELECT * FROM attempts WHERE attempts.run_id = {1} OFFSET 0) AS {0}",
         "keep": "FOR UPDATE OF {0}",
         "share": "FOR SHARE OF {0}",
         "lock": "ORDER BY {0}.id FOR UPDATE OF {0}",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
+from timeball.domain.audit_log.change import AuditedChange
 from timeball.domain.instant import Micros
 from timeball.ports.store.changes import ChangeBatch, ChangeListener
 from timeball.ports.store.store import MessageListener, WakeupListener
@@ -44,14 +45,19 @@ class Tx(Protocol):
         """True if the history has one partition per day, so that reading some days is cheaper than reading all."""
         ...
 
+    audited: list[AuditedChange] | None
+    """What the transaction changes, for the audit log, as the module `audit_log.recording` adds it; None: no request
+    asked for it."""
+
     @property
     def changes(self) -> list[ChangeBatch]:
-        """What the transaction changes (see `changes`). The driver uses it only after the commit."""
+        """What the transaction changes, as the module `changes` adds it. The driver uses it only after the commit."""
         ...
 
     @property
     def is_watched(self) -> bool:
-        """True if a client of this server listens: then all changes are recorded, else only ends."""
+        """True if a client of this server listens to events: then all changes are added to `changes`, else only
+        ends."""
         ...
 
     async def fetch(self, query: Query, **parameters: Any) -> list[Row]: ...
@@ -98,6 +104,11 @@ class Driver(Protocol):
     async def close(self) -> None: ...
 
     def now(self) -> Micros: ...
+
+    def require_space(self) -> None:
+        """Raise `Unavailable` if the disk has so little space left that nothing new is accepted, as far as the driver
+        can know: the space is for the ends of runs that were accepted before."""
+        ...
 
     async def write(self, work: Work[T], *, once: bool = False) -> T:
         """Run a transaction, which is durable when this returns. `work` may run again if the database requires it,

@@ -11,13 +11,15 @@ from collections.abc import Mapping
 from enum import Enum, IntEnum, StrEnum
 from functools import reduce
 from operator import or_
-from typing import Final
+from typing import Final, get_args
 
+from timeball.domain.identity.user import UserState
 from timeball.domain.job.job import JobState
 from timeball.domain.planning.backfill import BackfillState
 from timeball.domain.run.ledger import Origin, Verdict
 from timeball.domain.run.lifecycle import Hold, State
 from timeball.domain.run.status import Status
+from timeball.domain.tenant import TenantState
 from timeball.domain.workflow.definition import WORKFLOW_PROFILE
 from timeball.domain.workflow.progress import TaskState
 
@@ -62,6 +64,8 @@ NAMES: Final[Mapping[str, _Values]] = {
     "flow": _members(FlowState),
     "task": _members(TaskState),
     "lease": _members(LeaseState),
+    "tenant": {state: state for state in get_args(TenantState)},
+    "user": {state: state for state in get_args(UserState)},
     "session": {"weaver": WEAVER},
     "profile": {"workflow": WORKFLOW_PROFILE},
 }

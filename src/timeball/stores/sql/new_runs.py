@@ -26,9 +26,10 @@ to end under the lock on its job."""
 async def insert_runs(tx: Tx, new: Sequence[HeldRun], *, not_before: Micros = 0) -> list[NewRunRow]:
     """Insert runs and return their rows.
 
-    A run with an ordering key is queued under that key; if it waits there, or if an earlier run of its job holds it, it
-    is BLOCKED, else READY. No run becomes eligible before `not_before`. The caller has locked the jobs of these runs,
-    or inserts these jobs in the same transaction."""
+    A run with an ordering key is queued under that key. A run is BLOCKED if another run holds its ordering key, or if
+    its job puts a hold on it, else READY. No run becomes eligible before `not_before`. The caller has locked the jobs
+    of these runs, or inserts these jobs in the same transaction.
+    """
     if not new:
         return []
     runs = [run for run, _, _ in new]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Final
@@ -60,9 +61,16 @@ def literals(words: Iterable[str]) -> str:
 
 def many(found: Query) -> Query:
     """Mark a SELECT that may return many rows while other requests wait."""
-    return Query(found.name, found.text, many=True)
+    return replace(found, many=True)
 
 
 def piecemeal(found: Query) -> Query:
     """Mark a statement whose batch may be executed in parts, because its rows are independent."""
-    return Query(found.name, found.text, piecemeal=True)
+    return replace(found, piecemeal=True)
+
+
+def planned_once(found: Query) -> Query:
+    """Mark a statement for which PostgreSQL keeps its plan. To plan a statement takes longer than to execute it for a
+    few rows. Only for statements that find each row by its id, however large the table was when they were planned.
+    """
+    return replace(found, planned_once=True)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Self
+
+from timeball.domain.audit_log.change import AuditedRequest
 from timeball.domain.instant import Micros
 from timeball.ports.store.changes import ChangeListener
-from timeball.ports.store.clock import ClockState
 from timeball.ports.store.store import MessageListener, StoreKind, WakeupListener
+from timeball.ports.store_clock import ClockState
+from timeball.stores.sql.audit_log.appending import AuditingDriver
+from timeball.stores.sql.audit_log.reading import AuditLog
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.jobs.amend import Amendments
 from timeball.stores.sql.jobs.backfills import Backfills
@@ -15,6 +20,8 @@ from timeball.stores.sql.jobs.jobs import Jobs
 from timeball.stores.sql.jobs.large_values import LargeValues
 from timeball.stores.sql.jobs.manual_runs import ManualRuns
 from timeball.stores.sql.maintenance.maintenance import Maintenance
+from timeball.stores.sql.maintenance.tenant_deletion import TenantDeletions
+from timeball.stores.sql.maintenance.usage import UsageSums
 from timeball.stores.sql.overview.attention import AttentionReads
 from timeball.stores.sql.overview.lanes import Lanes
 from timeball.stores.sql.overview.present import PresentReads
@@ -32,12 +39,14 @@ from timeball.stores.sql.reading.runs import Reads
 from timeball.stores.sql.registry.api_keys import Keys
 from timeball.stores.sql.registry.calendars import Calendars
 from timeball.stores.sql.registry.registered_tasks import Tasks
+from timeball.stores.sql.registry.users import Users
 from timeball.stores.sql.registry.web_sessions import WebSessions
 from timeball.stores.sql.runs.deadlines import Deadlines
 from timeball.stores.sql.runs.follows import Follows
 from timeball.stores.sql.runs.runs import Runs
 from timeball.stores.sql.runs.workers import Workers
 from timeball.stores.sql.statements import query
+from timeball.stores.sql.tenants.tenants import Tenants
 from timeball.stores.sql.workflows.workflow_runs import WorkflowRuns
 
 PROBE_WRITE = query("probe_write")
@@ -67,6 +76,10 @@ class SqlStore(
     AttentionReads,
     Lanes,
     RecentRuns,
+    Tenants,
+    TenantDeletions,
+    UsageSums,
+    Users,
     Keys,
     WebSessions,
     Tasks,
@@ -74,11 +87,15 @@ class SqlStore(
     Forecasts,
     Archiving,
     LargeValues,
+    AuditLog,
     Maintenance,
 ):
     """Implements `timeball.ports.store.store.Store`."""
 
     kind: StoreKind
+
+    def audited(self, request: AuditedRequest) -> Self:
+        return self.with_driver(AuditingDriver(self._db, request))
 
     def now(self) -> Micros:
         return self._db.now()

@@ -21,7 +21,7 @@ import structlog
 
 from timeball.domain.errors import Conflict
 from timeball.domain.instant import DAY, HOUR, MILLISECOND, SECOND, Micros, render
-from timeball.ports.store.clock import ClockRefused, ClockState
+from timeball.ports.store_clock import ClockRefused, ClockState
 
 MAX_SLEW: Final = 100 * MILLISECOND
 """How much the wall clock may gain on the monotonic clock between two readings without counting as a step. A lease ends
@@ -31,9 +31,11 @@ STEP_TO_HOLD: Final = HOUR
 AGREEMENT_TIME: Final = 60 * SECOND
 """How long the wall clock must agree with the monotonic clock after a step of more than `STEP_TO_HOLD`."""
 MAX_MARK_LEAD: Final = HOUR
-"""A store whose time is further ahead of the wall clock than this is not opened."""
+"""No server starts on a store whose time is further ahead of the wall clock than this, unless a user accepts the
+clock."""
 MAX_ABSENCE: Final = 365 * DAY
-"""A store whose time is further behind the wall clock than this is not opened."""
+"""No server starts on a store whose time is further behind the wall clock than this, unless a user accepts the
+clock."""
 MAX_READINGS: Final = 10
 
 MARK_TIME: Final = "INSERT OR REPLACE INTO meta (name, value) VALUES ('clock', ?)"
@@ -113,8 +115,9 @@ class SteadyClock:
             )
 
     def accept(self) -> None:
-        """Let the next transaction absorb the step for which planning is held, at the request of a user. Raise
-        `Conflict` if the time of the store is far ahead of the wall clock."""
+        """Let the next transaction absorb the step for which planning is held, because a user accepts it. If planning
+        is not held, do nothing, but raise `Conflict` if the time of the store is more than an hour ahead of the wall
+        clock."""
         now = self()
         with self._lock:
             if self._held_since is not None:
@@ -126,7 +129,8 @@ class SteadyClock:
                 )
 
     def _judge(self) -> Micros:
-        """Handle a difference between the wall clock and the monotonic clock."""
+        """Read both clocks and return the time of the store: without a step ahead, which is noted, and at half speed
+        while the wall clock is behind."""
         wall, at = self._read_together()
         elapsed = at - self._at
         gain = wall - self._answered - elapsed

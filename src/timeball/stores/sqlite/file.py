@@ -131,8 +131,8 @@ class Database:
 
     def connect(self, *, durable: bool, even_if_moved: bool = False, starts: bool = False) -> sqlite3.Connection:
         """Check and migrate the database, and return the writing connection. Raise `Conflict` if the store was moved to
-        PostgreSQL. If a server `starts`, the wall clock must be near the time of the store, or a user must have
-        accepted it."""
+        PostgreSQL. If a server `starts`, raise `ClockRefused` if the wall clock is far from the time of the store and
+        no user has accepted it."""
         try:
             connection = self._connect(str(self.file) if not self.in_memory else ":memory:", uri=False)
             try:
@@ -157,7 +157,7 @@ class Database:
         return connection
 
     def open_mark(self, connection: sqlite3.Connection) -> None:
-        """Start to record the time of every acknowledged commit."""
+        """Open the file that records the time of every acknowledged commit. It begins with the time of the last one."""
         (marked,) = connection.execute(_MARKED_TIME).fetchone() or (0,)
         self.mark.open(marked)
 
@@ -182,7 +182,8 @@ class Database:
         return connection
 
     def _check(self, connection: sqlite3.Connection) -> None:
-        """Raise `Conflict` for a damaged file before it is written to."""
+        """Raise an error if the file is damaged, before it is written to. A file larger than `CHECK_UP_TO` is not read
+        as a whole, so damage in it may remain unnoticed here."""
         connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
         if not self.in_memory and self.file.stat().st_size <= CHECK_UP_TO:
             (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
@@ -190,7 +191,10 @@ class Database:
                 raise Conflict(self._damaged(verdict))
 
     def _resume(self, connection: sqlite3.Connection, mark: Micros | None, *, starts: bool) -> None:
-        """Continue from the time of the store when it was last used, or from the wall clock if a user accepts that."""
+        """Start the clock of the store. It begins at `mark`, the time of the store when it was last used, if that is
+        later than the wall clock. If a server `starts` with `--accept-clock` and `mark` is more than a second ahead,
+        set the store back to the wall clock instead. If a server `starts`, also extend the leases by the time for which
+        no server was running."""
         tx, now = Tx(connection, self.clock), self.clock()
         if starts and mark is not None and self._accept_clock and mark - now > SECOND:
             self.mark.open(now)  # otherwise the later mark would look like lost commits

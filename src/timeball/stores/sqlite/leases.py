@@ -16,6 +16,7 @@ from timeball.ports.store.runs import Settlement
 from timeball.ports.store.workers import Lease
 from timeball.ports.worker_protocol import LOCAL_KEY
 from timeball.stores.sql.driver import Driver, Tx
+from timeball.stores.sql.runs.workers import read_pools
 from timeball.stores.sql.statements import query
 from timeball.stores.sql.store import SqlStore
 
@@ -45,7 +46,10 @@ class LastingLeases(SqlStore):
     async def _renew_in_memory(self, sessions: Sequence[tuple[str, str]], lease: Micros) -> list[Lease | None]:
         async def work(tx: Tx) -> dict[str, tuple[Lease, Micros]]:
             rows = await tx.fetch(LEASES_OF_SESSIONS, b=sorted(set(sessions)))
-            return {session: (Lease(name, key, since is not None), until) for session, name, key, until, since in rows}
+            return {
+                session: (Lease(name, key, since is not None, read_pools(pools)), until)
+                for session, name, key, until, since, pools in rows
+            }
 
         found = await self._db.read(work)
         now = self._db.now()

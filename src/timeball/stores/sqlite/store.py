@@ -24,13 +24,14 @@ from timeball.domain.dispatch.priority import CREDIT
 from timeball.domain.errors import Conflict, Unavailable
 from timeball.domain.instant import SECOND, Micros
 from timeball.ports.store.changes import ChangeBatch, ChangeListener
-from timeball.ports.store.clock import ClockState
 from timeball.ports.store.store import MessageListener, StoreKind, WakeupListener
+from timeball.ports.store_clock import ClockState
 from timeball.stores.sql.committed_changes import CommittedChanges
 from timeball.stores.sql.driver import TOO_LONG, Work
 from timeball.stores.sql.driver import Tx as SqlTx
 from timeball.stores.sqlite.checkpoints import Checkpoints
 from timeball.stores.sqlite.clock import MARK_TIME, SteadyClock
+from timeball.stores.sqlite.disk_space import MIN_FREE_BYTES, DiskSpace
 from timeball.stores.sqlite.file import Database
 from timeball.stores.sqlite.leases import LastingLeases
 from timeball.stores.sqlite.tx import Tx, absorb, begin_again, run, run_or_repeat, transact
@@ -68,14 +69,17 @@ class SqliteStore(LastingLeases):
         credit: Micros = CREDIT,
         accept_damaged_log: bool = False,
         accept_clock: bool = False,
+        min_free: int = MIN_FREE_BYTES,
     ) -> None:
-        """`accept_damaged_log`: open a store that lost acknowledged commits, after copying its files. `accept_clock`:
-        trust the wall clock, however far it is from the time of the store when it was last used."""
+        """`accept_damaged_log`: if the store has lost acknowledged commits, copy its files and open it, instead of
+        refusing to start. `accept_clock`: trust the wall clock, however far it is from the time of the store when it
+        was last used. `min_free`: with fewer bytes free on the disk, nothing new is accepted."""
         self._clock = clock = SteadyClock(wall, monotonic)
         self._database = database = Database(
             path, clock, accept_damaged_log=accept_damaged_log, accept_clock=accept_clock
         )
-        super().__init__(_InlineDriver(database) if inline else _ThreadedDriver(database, monotonic), credit)
+        space = DiskSpace(database.folder, monotonic, min_free)
+        super().__init__(_InlineDriver(database) if inline else _ThreadedDriver(database, monotonic, space), credit)
 
     def clock_state(self) -> ClockState:
         return self._clock.state()
@@ -98,8 +102,13 @@ class SqliteStore(LastingLeases):
 class _NoOthers:
     """A driver that sends no wakeups and no messages: no other server can use this store."""
 
-    def __init__(self) -> None:
+    def __init__(self, space: DiskSpace | None = None) -> None:
         self.committed = CommittedChanges()
+        self._space = space
+
+    def require_space(self) -> None:
+        if self._space is not None:
+            self._space.require()
 
     def watch_changes(self, listener: ChangeListener | None) -> None:
         self.committed.listener = listener
@@ -210,8 +219,8 @@ class _ThreadedDriver(_NoOthers):
     """A driver with one writer thread that commits in groups, and a few reader threads. Slow reads have threads of
     their own."""
 
-    def __init__(self, database: Database, monotonic: Callable[[], Micros]) -> None:
-        super().__init__()
+    def __init__(self, database: Database, monotonic: Callable[[], Micros], space: DiskSpace) -> None:
+        super().__init__(space)
         self.now = database.clock
         self._monotonic = monotonic
         self._database = database
@@ -242,11 +251,13 @@ class _ThreadedDriver(_NoOthers):
         self._writer.start()
 
     async def close(self) -> None:
-        """Commit all queued writes, then close. A caller that is cancelled does not interrupt this."""
+        """Commit all queued writes, then close. A caller that is cancelled does not interrupt this, even if no thread
+        has begun with it yet."""
         writer, readers, slow, checkpoints = self._writer, self._readers, self._slow_readers, self._checkpoints
         self._writer = self._readers = self._slow_readers = self._checkpoints = None
         if writer is not None and readers is not None and slow is not None and checkpoints is not None:
-            await asyncio.to_thread(self._end, writer, (readers, slow), checkpoints)
+            loop = asyncio.get_running_loop()
+            await asyncio.shield(loop.run_in_executor(None, self._end, writer, (readers, slow), checkpoints))
 
     def _end(self, writer: threading.Thread, readers: Sequence[ThreadPoolExecutor], checkpoints: Checkpoints) -> None:
         """Close the readers before the writer: if the last connection to be closed may write, SQLite deletes the log,

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
+from timeball.domain.audit_log.change import AuditedChange
 from timeball.ports.store.changes import ChangeBatch
 from timeball.stores.sql.dialect import SQLITE, Compiled, Query
 from timeball.stores.sql.driver import Row, Work
@@ -53,6 +54,7 @@ class Tx:
         self._compiled: dict[tuple[Query, bool], Compiled] = {}
         self._inserts: dict[tuple[str, Table, tuple[str, ...], int], str] = {}
         self.changes: list[ChangeBatch] = []
+        self.audited: list[AuditedChange] | None = None
         self.is_watched = False
 
     def careful(self) -> Tx:

@@ -25,6 +25,8 @@ _SETTINGS: Final = {
     "timezone": "UTC",
 }
 _BROKEN: Final = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
+_COUNT_TENANTS: Final = "SELECT count(*) FROM tenants WHERE NOT (id = 'default' AND version = 1)"
+_DROP_TENANTS: Final = "DELETE FROM tenants"
 _SECRETS: Final = frozenset({"password", "passfile", "sslpassword"})
 _WAIT_FOR_LOCKS: Final = "SET LOCAL lock_timeout = '10s'"
 _CLOCK: Final = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
@@ -83,12 +85,17 @@ class TransferTarget:
         there = {}
         for table in tables:
             if await self._connection.fetchval(_TABLE_EXISTS, table):
-                there[table] = await self._connection.fetchval(f"SELECT count(*) FROM {table}")
+                counting = _COUNT_TENANTS if table == "tenants" else f"SELECT count(*) FROM {table}"
+                there[table] = await self._connection.fetchval(counting)
         if found := ", ".join(f"{table} {count:,}" for table, count in there.items() if count):
             raise Conflict(
                 f"{address} is not empty: it has rows in {found}. A store can only be moved to an empty database: "
                 "create one with createdb, and use its address"
             )
+
+    async def drop_default_tenant(self) -> None:
+        """Delete the tenant that the migration inserted. That of the old store takes its place."""
+        await self._connection.execute(_DROP_TENANTS)
 
     async def drop_indexes(self, tables: Iterable[str]) -> list[str]:
         """Drop the indexes, and return the statements that create them again. Building an index at once is faster for

@@ -62,7 +62,7 @@ class StoreTransfer:
     carrier: ObjectCopier | None = None
 
     async def rehearse(self) -> TransferResult:
-        """Return what would be moved now. Changes nothing, and may run beside a server."""
+        """Return what would be moved now. This call changes nothing, and may run while a server uses the store."""
         with sources.visited(self.path, self.wall, self.monotonic) as (source, holder):
             _refuse_moved(source)
             async with targets.entered(self.dsn) as target:
@@ -104,6 +104,7 @@ class StoreTransfer:
         if self.carrier is not None and (number := source.numbers().get(_OBJECTS)) is not None:
             await self.carrier.copy(number, report)  # before any row in the new store refers to them
         rows = {table: source.count(table) for table in tables}
+        await target.drop_default_tenant()
         indexes = await target.drop_indexes(tables)
         await target.make_room_for({*source.days(MAX_DAYS), *retention.days_ahead(await target.now())})
         for table, columns in tables.items():

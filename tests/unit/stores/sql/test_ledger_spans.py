@@ -1,4 +1,4 @@
-"""Rows of the ledger that stand for several instants."""
+"""Rows of the ledger that stand for several fires."""
 
 from tests.support.builders import job, run
 from timeball.domain.run.ledger import Verdict

@@ -1,4 +1,4 @@
-"""Row types name the columns of statements: as many, in the same order, under the same names."""
+"""Row types have the columns of their statements, in the same number and order, and under the same names."""
 
 import re
 import sqlite3
@@ -40,7 +40,7 @@ CASES = [
     (diagnosis_snapshot.NEWEST_OF_JOB, ListedHistoryRow.__struct_fields__),
     (diagnosis_snapshot.EXCEPTIONS, ListedHistoryRow.__struct_fields__),
     (archive.RUNS, ArchivedHistoryRow.__struct_fields__),
-    (archive.LOGS, ("run_id", *LogLine.__struct_fields__)),
+    (archive.LOGS, ("tenant", "run_id", *LogLine.__struct_fields__)),
     (reading.LOGS_OF_RUN, LogLine.__struct_fields__),
     (reading.LOGS_OF_ATTEMPT, LogLine.__struct_fields__),
     (LETTER_GROUPS, dead_letters.DeadLetterGroupRow.__struct_fields__),

@@ -1,4 +1,4 @@
-"""The statements of the SQL store: each says what it is for and means the same in both dialects."""
+"""The statements of the SQL store: each has a comment and means the same in both dialects."""
 
 import re
 import sqlite3
@@ -65,8 +65,8 @@ def test_every_statement_is_valid_on_the_schema() -> None:
         (
             POSTGRES,
             (
-                "SELECT * FROM unnest($1::text::text[], $2::text::bigint[]) AS b(id, at) "
-                "JOIN unnest($3::text::text[]) AS c(id) WHERE at < $4 AND at > $4"
+                "SELECT * FROM unnest((SELECT $1::text)::text[], (SELECT $2::text)::bigint[]) AS b(id, at) "
+                "JOIN unnest((SELECT $3::text)::text[]) AS c(id) WHERE at < $4 AND at > $4"
             ),
             ("b.id", "b.at", "c.id", "limit"),
         ),

@@ -1,4 +1,4 @@
-"""What SQLite committed gets to its place in the database beside the writer."""
+"""A thread copies commits from the log into the database file while the writer continues."""
 
 import shutil
 import sqlite3

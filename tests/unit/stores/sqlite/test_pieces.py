@@ -1,4 +1,4 @@
-"""SQLite takes the rows of a statement in pieces: together they are all rows, and no piece has too many values."""
+"""SQLite gets the rows of a statement in pieces: together they are all rows, and no piece has too many values."""
 
 import sqlite3
 

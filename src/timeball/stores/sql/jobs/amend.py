@@ -43,6 +43,7 @@ from timeball.stores.sql.runs.settling import DELETE_RUNS
 from timeball.stores.sql.schema.jobs import TAGS
 from timeball.stores.sql.schema.runs import RunRow
 from timeball.stores.sql.statements import query
+from timeball.stores.sql.tenants.quotas import require_jobs
 
 LOCK_JOBS = query("lock_jobs")
 RUNS_OF_JOBS = query("runs_of_jobs")
@@ -56,8 +57,8 @@ KEYS_OF_JOBS = query("keys_of_jobs")
 END_BACKFILLS = query("end_backfills")
 
 MAX_LIVE: Final = 2_000
-"""If a job has this many live runs or more, an amendment reads only those that need a decision each: a million runs
-would take more than a gigabyte."""
+"""If a job has this many live runs or more, an amendment reads only those that it has to decide on one by one: a
+million rows would take more than a gigabyte of memory."""
 
 
 class Writes(Struct):
@@ -89,16 +90,16 @@ class Loaded(Struct, frozen=True):
     waiting: dict[str, WaitingEvents] = {}
     """Upstream events that are not planned yet, by the id of the following job."""
     closed: frozenset[tuple[str, Micros]] = frozenset()
-    """Future fires that already have a verdict, each with its job."""
+    """Future fires that already have a verdict, as job id and fire time."""
     slots: tuple[int, ...] = ()
     """The window slots that were chosen, in the order of the amendments that need one."""
     dead_holders: dict[OrderingKey, tuple[str, str]] = {}
-    """Ordering keys that a finished run of a job keeps, each with that run and its job."""
+    """The ordering keys that a finished run still holds, each with the ids of that run and its job."""
     holders: dict[OrderingKey, str | None] = {}
 
 
 class Decided(Struct, frozen=True):
-    """What to write, and what to answer, for a batch of amendments."""
+    """The writes and the answers for a batch of amendments."""
 
     writes: Writes
     tails: dict[str, Tail]
@@ -116,6 +117,7 @@ class Amendments(StorePart):
             loaded = await _load(tx, amendments, self._db.now())
             decided = decide(amendments, loaded)
             await _write(tx, loaded, decided)
+            await require_jobs(tx, self._quotas, decided.changes, loaded.now)
             record_amendments(tx, [(before, after) for _, before, after in decided.changes])
             return decided.answers
 
@@ -187,8 +189,8 @@ async def _write(tx: Tx, loaded: Loaded, decided: Decided) -> None:
 
 
 async def _live_runs(tx: Tx, job_ids: Collection[str], all_runs_of: Container[str] = ()) -> dict[str, list[RunRow]]:
-    """Lock and return the live runs of jobs. Of a job with `MAX_LIVE` live runs or more, return only the runs that need
-    a decision each, unless the job is in `all_runs_of`."""
+    """Lock and return the live runs of jobs. Of a job with `MAX_LIVE` live runs or more, return only those that an
+    amendment decides on one by one (see the statement `runs_to_amend`), unless the job is in `all_runs_of`."""
     with_many_runs = {job_id for (job_id,) in await tx.fetch(JOBS_WITH_MANY_RUNS, b=list(job_ids), limit=MAX_LIVE)}
     some = sorted(job_id for job_id in with_many_runs if job_id not in all_runs_of)
     rows = await tx.fetch(RUNS_OF_JOBS, b=sorted(set(job_ids) - set(some)))
@@ -200,8 +202,8 @@ async def _live_runs(tx: Tx, job_ids: Collection[str], all_runs_of: Container[st
 
 
 def _with_waiting(amendment: Amendment, job: Job, waiting: WaitingEvents | None) -> tuple[Amendment, Job]:
-    """Return the amendment and the job, which gets the first fire from upstream events that waits to be planned. A new
-    schedule closes all these fires, which are known only under the lock on the job."""
+    """Return the job with the first of the fires that wait for the planner, and the amendment, with a span that closes
+    all of them if it changes the schedule. These fires are known only under the lock on the job."""
     if waiting is None:
         return amendment, job
     if not amendment.keep_schedule:
@@ -301,8 +303,7 @@ def _amend(
     )
     if slot != job.slot:
         writes.moved.append((changed, job))
-    if changed.exhausted:
-        next_fire_at = None
+    next_fire_at = None if changed.exhausted else next_fire_at
     fires = next_fire_at is not None or (follow.goes_on(changed) and changed.spec.ends is not None)
     plan_at = now if amendment.state is JobState.ACTIVE and fires else None
     changed = changed.with_(next_fire_at=next_fire_at, plan_at=plan_at)
@@ -312,9 +313,8 @@ def _amend(
 
 def _given_back(job: Job, future: Sequence[RunRow]) -> Micros | None:
     """Return the next fire of a job after the runs that were planned for its future fires are deleted."""
-    return min(
-        [*(run.fire_time for run in future), *(at for at in (job.next_fire_at,) if at is not None)], default=None
-    )
+    fires = [*(run.fire_time for run in future), job.next_fire_at]
+    return min((at for at in fires if at is not None), default=None)
 
 
 async def withdraw(tx: Tx, job_ids: Sequence[str], now: Micros) -> None:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from timeball.domain.instant import render
 from timeball.domain.job.job import Job, JobState, decode_spec, encode_spec
 from timeball.domain.planning import backfill as rules
 from timeball.domain.planning.backfill import Backfill, BackfillFires, BackfillProgress, BackfillState
@@ -19,6 +20,7 @@ from timeball.domain.run.run import NewRun
 from timeball.domain.schedule.calendar import NamedCalendar
 from timeball.ports.store.jobs import Accepted, Answered, Idempotency
 from timeball.ports.store.paging import Page
+from timeball.stores.sql.audit_log.recording import record
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.jobs.amend import LOCK_JOBS
 from timeball.stores.sql.jobs.job_lists import NEWEST
@@ -33,6 +35,7 @@ from timeball.stores.sql.runs import ordering_keys, runs
 from timeball.stores.sql.schema.jobs import BACKFILLS, BackfillRow, ListedBackfillRow, LiveBackfillRow
 from timeball.stores.sql.schema.table import as_tuple
 from timeball.stores.sql.statements import query
+from timeball.stores.sql.tenants.quotas import open_quotas
 
 TO_ADVANCE = query("backfills_to_advance")
 JOBS_OF_BACKFILLS = query("jobs_of_backfills")
@@ -59,8 +62,11 @@ class Backfills(StorePart):
                 if repeated is not None:
                     return repeated
             await tx.insert_missing(BACKFILLS, [as_tuple(_row(backfill))])
+            asked = {"from": render(backfill.since), "to": render(backfill.until), "parallelism": backfill.parallelism}
+            record(tx, "backfill", backfill.id, after={"jobId": backfill.job_id, **asked})
             return Accepted(backfill.id)
 
+        self._db.require_space()
         return await self._db.write(work)
 
     async def backfills_to_advance(self, limit: int, after: str = "") -> list[str]:
@@ -76,6 +82,9 @@ class Backfills(StorePart):
             jobs = await _lock_jobs(tx, ids)
             await ordering_keys.lock(tx, (ordering_keys.key_of_job(job) for job in jobs.values()))
             ((now,),) = await tx.fetch(NOW)
+            quotas = None
+            if self._quotas.by_tenant:
+                quotas = await open_quotas(tx, self._quotas, (job.tenant for job in jobs.values()), now)
             new: list[NewRun] = []
             moves: list[tuple[str, int | None, int, str]] = []
             for found, row in _readable(starmap(LiveBackfillRow, await tx.fetch(LOCK_BACKFILLS, i=list(ids)))):
@@ -83,6 +92,8 @@ class Backfills(StorePart):
                 if job is None or found.state is not BackfillState.ACTIVE:
                     continue
                 alive_or_full = row.alive if job.state is JobState.ACTIVE else found.parallelism
+                if quotas is not None and (days := quotas.runs_of(job.tenant)) is not None:  # the rest waits for a day
+                    alive_or_full = max(alive_or_full, found.parallelism - days.left(now))
                 try:
                     fires, cursor = rules.next_fires(found, job, alive_or_full, known.get(found.id))
                     runs_of_it = [rules.run_of(found, job, at, now) for at in fires]
@@ -90,6 +101,9 @@ class Backfills(StorePart):
                     unread(found.id, error)
                     continue
                 new += runs_of_it
+                if quotas is not None:
+                    for run in runs_of_it:
+                        quotas.take_run(run.tenant, run.eligible_at)
                 over = cursor is None and not fires and row.alive == 0
                 state = BackfillState.COMPLETED if over else BackfillState.ACTIVE
                 if fires or over:
@@ -97,6 +111,8 @@ class Backfills(StorePart):
             if moves:
                 await tx.execute(MOVE_BACKFILLS, i=moves)
             await _insert(tx, new)
+            if quotas is not None:
+                await quotas.write()
             return len(new)
 
         return await self._db.write(work) if ids else 0
@@ -107,6 +123,7 @@ class Backfills(StorePart):
             alive = [run_id for (run_id,) in await tx.fetch(LIVE_OF_BACKFILL, id=backfill_id)]
             if not await tx.fetch(CANCEL_BACKFILL, id=backfill_id, reason=plain(reason)):
                 return False
+            record(tx, "backfill", backfill_id, after={"state": BackfillState.CANCELLED.value})
             if alive:
                 locked, now = await runs.lock_runs(tx, alive)
                 await runs.cancel(tx, locked, now, reason=reason)

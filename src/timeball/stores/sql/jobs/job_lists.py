@@ -48,7 +48,7 @@ _COMPARED: Final = {
     "kind": f"{_KIND} = :kind",
     "schedule_type": "COALESCE({text_of j.spec: schedule.type}, 'immediate') = :schedule_type",
 }
-"""The conditions of fields without an index."""
+"""The SQL condition for each field of a filter that no index serves."""
 _RELATED: Final = {
     "calendar": (
         "EXISTS (SELECT 1 FROM job_calendars c"
@@ -56,8 +56,9 @@ _RELATED: Final = {
     ),
     "tag": "EXISTS (SELECT 1 FROM job_tags t WHERE t.job_id = j.id AND t.tag = :tag)",
 }
-"""The conditions of fields in tables of their own. The first one that is given selects the jobs by the index of its
-table, unless a field of the jobs does; the others are looked up for each job."""
+"""The SQL condition for each field of a filter that is stored in a table of its own. If the filter has no name, user or
+task, which are columns of `jobs`, the first of these fields selects the jobs by the index of its table. The others are
+looked up for each job."""
 
 
 class JobLists(StorePart):
@@ -146,7 +147,7 @@ def _jobs_compared(where: JobFilter) -> int:
 
 
 def _compared_with(where: JobFilter) -> dict[str, Any]:
-    """Return the parameters of the conditions without an index."""
+    """Return the parameters of the conditions in `_COMPARED`, for the fields that the filter has."""
     found: dict[str, Any] = {}
     if where.text is not None:
         found |= text_parameters(where.text)
@@ -181,8 +182,8 @@ def _counting(listing: Query, matches: str) -> Query:
 
 @lru_cache(maxsize=1024)
 def _listings(wanted: frozenset[str], given: frozenset[str]) -> tuple[Query, ...]:
-    """Return the statements that list the jobs of these statuses; their rows are merged. An index serves each of
-    them."""
+    """Return the statements that list the jobs of the `wanted` statuses; their rows are merged. An index serves each of
+    them. `given` are the names of the fields of the filter."""
     narrow = ["j.tenant = :tenant", "j.id < :before"]
     narrow += [f"j.{field} = :{field} AND j.{field} <> ''" for field in ("name", "user_id") if field in given]
     if "task_id" in given:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Container, Mapping, Sequence
+from functools import partial
 from itertools import starmap
 
 import msgspec
 
+from timeball.domain.audit_log.change import AuditedRequest
+from timeball.domain.dispatch.fair_share import FairShares
 from timeball.domain.errors import Invalid
 from timeball.domain.instant import Micros
 from timeball.domain.job.job import Job, JobState, OffloadedSpec
 from timeball.domain.planning import planning
+from timeball.domain.quota import KnownQuotas
 from timeball.domain.run import follow
 from timeball.domain.schedule.schedule import Window
 from timeball.ports.store.jobs import (
@@ -20,15 +24,19 @@ from timeball.ports.store.jobs import (
     JobStatus,
     Mismatched,
     NeverFires,
+    OverQuota,
     Replayed,
     Submission,
     Submitted,
 )
 from timeball.ports.store.runs import Claim, SlotRequest
+from timeball.stores.sql.audit_log.appending import ClosedChain, append
+from timeball.stores.sql.audit_log.recording import job_change
 from timeball.stores.sql.changes import record_claims, record_submissions
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.inserts import insert_jobs
 from timeball.stores.sql.jobs import window_slots
+from timeball.stores.sql.jobs.deleted_tenants import refusals
 from timeball.stores.sql.jobs.large_values import require_fresh
 from timeball.stores.sql.new_runs import insert_runs
 from timeball.stores.sql.page_bytes import MAX_PAGE_BYTES
@@ -42,6 +50,7 @@ from timeball.stores.sql.runs.claiming import claim
 from timeball.stores.sql.schema.jobs import IDEMPOTENCY, TAGS, IdempotencyRow, NewJobRow
 from timeball.stores.sql.schema.table import as_tuple
 from timeball.stores.sql.statements import query
+from timeball.stores.sql.tenants.quotas import open_quotas
 
 JOBS_THAT_EXIST = query("jobs_that_exist")
 KEYS_THAT_EXIST = query("keys_that_exist")
@@ -63,6 +72,7 @@ class Jobs(StorePart):
     async def submit_and_claim(
         self, submissions: Sequence[Submission], wants: Sequence[SlotRequest]
     ) -> tuple[list[Submitted], list[Claim]]:
+        self._db.require_space()
         # Jobs are encoded before the transaction: on SQLite one thread executes all writes, and the other writes would
         # wait.
         ids = [each.job.id for each in submissions]
@@ -71,25 +81,39 @@ class Jobs(StorePart):
         unplaced = window_slots.unplaced(submissions)
         stowed = [each.job.spec for each in submissions if type(each.job.spec) is OffloadedSpec]
 
+        audited = [each for each in submissions if each.audited is not None]
+        now = self._db.now()
+
         async def work(tx: Tx) -> tuple[list[Submitted], list[Claim]]:
             if stowed:
                 await require_fresh(tx, stowed)
-            refused = await calendars.missing(tx, submissions)
+            refused = await refusals(tx, submissions) | await calendars.missing(tx, submissions)
             placed, fireless = await _placed(tx, submissions) if unplaced else ({}, {})
             refused |= fireless
             sent = [placed.get(at, each) for at, each in enumerate(submissions)] if placed else submissions
+            known: set[str] | None = None
+            if self._quotas.by_tenant:
+                known = await _known(tx, ids)
+                refused |= await _over_quota(tx, self._quotas, sent, {*refused, *_places(ids, known)}, now)
             repeated = refused | await _repeated_keys(tx, sent, refused)
             answers = [repeated.get(at, answer) for at, answer in enumerate(accepted)] if repeated else accepted
-            known = {job_id for (job_id,) in await tx.fetch(JOBS_THAT_EXIST, b=ids)} if tx.may_be_done else set()
+            known = await _known(tx, ids) if known is None else known
             new = {job_id: at for at, job_id in enumerate(ids) if at not in repeated and job_id not in known}.values()
             new_rows = [new_job_row(sent[at].job) if at in placed else rows[at] for at in new]
-            claims = await _insert(tx, [sent[at] for at in new], new_rows, wants, self._credit)
+            claims = await _insert(tx, [sent[at] for at in new], new_rows, wants, self._credit, self._sharing)
             if placed:
                 await window_slots.add(tx, (sent[at].job for at in new))
                 answers = await _with_slots(tx, answers, placed, known)
+            if audited:
+                await _append_audited(tx, [sent[at] for at in new])
             return answers, claims
 
-        return await self._db.write(work, once=bool(wants)) if submissions else ([], [])
+        if not submissions:
+            return [], []
+        try:
+            return await self._db.write(work, once=bool(wants))
+        except ClosedChain:  # the deletion of a tenant began after `refusals`, which the second try sees
+            return await self._db.write(work, once=bool(wants))
 
     async def answered(self, keys: Sequence[tuple[str, str, str]]) -> list[Replayed | Mismatched | None]:
         wanted = [(tenant, plain(key)) for tenant, key, _ in keys]
@@ -118,6 +142,45 @@ class Jobs(StorePart):
         return await self._db.read(work) if ids else {}
 
 
+async def _known(tx: Tx, ids: Sequence[str]) -> set[str]:
+    """Return the ids of the jobs that are stored already, because their submissions were sent twice."""
+    return {job_id for (job_id,) in await tx.fetch(JOBS_THAT_EXIST, b=ids)} if tx.may_be_done else set()
+
+
+def _places(ids: Sequence[str], known: Container[str]) -> list[int]:
+    return [at for at, job_id in enumerate(ids) if job_id in known]
+
+
+async def _over_quota(
+    tx: Tx, known: KnownQuotas, submissions: Sequence[Submission], left_out: Container[int], now: Micros
+) -> dict[int, Submitted]:
+    """Return the refusals of jobs that a quota has no room for, by their positions in the batch. Those of `left_out`
+    are not counted, and neither is a repeated request: it gets the answer to the first one."""
+    quotas = await open_quotas(tx, known, (each.job.tenant for each in submissions), now, of_jobs=True)
+    if quotas is None:
+        return {}
+    keys = [
+        None if each.idempotency is None else (each.job.tenant, plain(each.idempotency.key)) for each in submissions
+    ]
+    keyed = [key for key in keys if key is not None]
+    first: dict[tuple[str, str], int | None] = dict.fromkeys(await _first_requests(tx, keyed)) if keyed else {}
+    again: list[tuple[int, int]] = []
+    new: list[tuple[int, Submission]] = []
+    for at, (each, key) in enumerate(zip(submissions, keys, strict=True)):
+        if at in left_out:
+            continue
+        if key is None or key not in first:
+            new.append((at, each))
+            if key is not None:
+                first[key] = at
+        elif (earlier := first[key]) is not None:
+            again.append((at, earlier))
+    errors = await quotas.refused(new, now)
+    errors |= {at: errors[earlier] for at, earlier in again if earlier in errors}
+    await quotas.write()
+    return {at: OverQuota(error) for at, error in errors.items()}
+
+
 async def _new_job_rows(submissions: Sequence[Submission]) -> list[NewJobRow]:
     """Encode jobs as rows. A large batch yields to the event loop each time it has encoded `MAX_PAGE_BYTES`."""
     if len(submissions) <= ROWS_TOGETHER:
@@ -137,13 +200,19 @@ async def _new_job_rows(submissions: Sequence[Submission]) -> list[NewJobRow]:
 async def _placed(tx: Tx, submissions: Sequence[Submission]) -> tuple[dict[int, Submission], dict[int, Submitted]]:
     """Choose slots for jobs with a window. Return the submissions with their slots, and the refusals of those whose
     slot leaves no fire, both by position in the batch."""
-    found: dict[int, Submission] = {}
-    fireless: dict[int, Submitted] = {}
     wanted = window_slots.unplaced(submissions)
     windows = [when for at in wanted if isinstance(when := submissions[at].job.spec.schedule, Window)]
     first, *_ = wanted
-    for at, slot in zip(wanted, await window_slots.choose(tx, windows, submissions[first].job.created_at), strict=True):
-        each = submissions[at]
+    slots = await window_slots.choose(tx, windows, submissions[first].job.created_at)
+    work = partial(_place, {at: (submissions[at], slot) for at, slot in zip(wanted, slots, strict=True)})
+    return work() if len(wanted) <= ROWS_TOGETHER else await tx.compute(work)
+
+
+def _place(chosen: Mapping[int, tuple[Submission, int]]) -> tuple[dict[int, Submission], dict[int, Submitted]]:
+    """Give each job its slot: 30 µs for each, which compute its first fire."""
+    found: dict[int, Submission] = {}
+    fireless: dict[int, Submitted] = {}
+    for at, (each, slot) in chosen.items():
         try:
             job = planning.placed(each.job, slot, each.job.created_at)
         except Invalid as error:
@@ -216,7 +285,12 @@ def _repetition(first: IdempotencyRow, fingerprint: str) -> Replayed | Mismatche
 
 
 async def _insert(
-    tx: Tx, submissions: Sequence[Submission], rows: Sequence[NewJobRow], wants: Sequence[SlotRequest], credit: Micros
+    tx: Tx,
+    submissions: Sequence[Submission],
+    rows: Sequence[NewJobRow],
+    wants: Sequence[SlotRequest],
+    credit: Micros,
+    sharing: FairShares,
 ) -> list[Claim]:
     """Insert jobs and their runs. Return the claims for the workers in `wants`: of the new runs, or of runs that were
     ready before."""
@@ -224,7 +298,10 @@ async def _insert(
         return []
     runs = [run for each in submissions for run in each.runs]
     # No other transaction sees the new jobs before the commit, so that their runs may be assigned before the insert.
-    claims = await assign_on_submit(tx, submissions, [row.spec for row in rows], wants, credit) if wants else {}
+    claims: dict[str, Claim] | None = {}
+    if wants:
+        limited = sharing.limits([each.job.tenant for each in submissions])
+        claims = None if limited else await assign_on_submit(tx, submissions, [row.spec for row in rows], wants, credit)
     await insert_jobs(tx, rows)
     record_submissions(tx, submissions, claims or {})
     jobs = [each.job for each in submissions]
@@ -234,12 +311,27 @@ async def _insert(
     await follows.begin(tx, jobs)
     if claims is None:
         await insert_runs(tx, [(run, 0, run.serial) for run in runs])
-        assigned = await claim(tx, wants, 0, credit, 0)
+        assigned = await claim(tx, wants, 0, credit, 0, sharing)
         record_claims(tx, assigned.runs, assigned.now)
         return assigned.claimed().claims
     if len(claims) < len(runs):
         await insert_runs(tx, [(run, 0, run.serial) for run in runs if run.id not in claims])
     return list(claims.values())
+
+
+async def _append_audited(tx: Tx, created: Sequence[Submission]) -> None:
+    """Append one entry to the audit log for each request that created recurring jobs."""
+    requests: dict[int, tuple[AuditedRequest, list[Job]]] = {}
+    for each in created:
+        if each.audited is not None:
+            requests.setdefault(id(each.audited), (each.audited, []))[1].append(each.job)
+    await append(
+        tx,
+        [
+            (request, [job_change(None, job, is_only=len(jobs) == 1) for job in jobs])
+            for request, jobs in requests.values()
+        ],
+    )
 
 
 async def with_status(tx: Tx, jobs: Sequence[Job]) -> list[JobStatus]:

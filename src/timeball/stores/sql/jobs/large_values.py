@@ -21,6 +21,7 @@ NUMBER_STORE = query("number_store")
 NUMBER_OF_STORE = query("number_of_store")
 REFERRED_TO = {kind: query(f"{kind}_referred_to") for kind in large_values.KINDS}
 DROP_PIECES = query("drop_pieces")
+NOTE_OUTPUT_SIZE = query("note_output_size")
 
 
 class _Changed(Exception):
@@ -51,7 +52,9 @@ class LargeValues(StorePart):
             running = {held for _, held, _, _ in await tx.fetch(LOCK_HOLDERS, b=[run_id])}
             if attempt in running or not large_values.may_be_referred_to(key, now):
                 raise _Changed
-            if await tx.execute(DROP_PIECES, b=[(run_id, attempt, seq) for seq in seqs]) < len(seqs):
+            pieces = [(run_id, attempt, seq) for seq in seqs]
+            await tx.execute(NOTE_OUTPUT_SIZE, b=pieces)
+            if await tx.execute(DROP_PIECES, b=pieces) < len(pieces):
                 raise _Changed
             await tx.insert(LOGS, [as_tuple(LogRow(run_id, attempt, max(seqs), REFERENCE, now, key))])
 

@@ -17,10 +17,12 @@ from msgspec import Struct
 from timeball.domain.dispatch.overlap import REPLACING, TAKEN_OVER, Admission, Overlap
 from timeball.domain.instant import Micros
 from timeball.domain.job.job import Job, JobState, encode_spec
+from timeball.domain.quota import KnownQuotas
 from timeball.domain.run.ledger import Origin, Verdict
 from timeball.domain.run.lifecycle import Hold
 from timeball.domain.run.run import NewRun, new_run
 from timeball.domain.run.status import GAVE_UP, Status
+from timeball.stores.sql.audit_log.recording import record_runs
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.inserts import insert_history
@@ -37,6 +39,7 @@ from timeball.stores.sql.runs.overlap import MAKE_SERIAL, LiveRuns, live_runs
 from timeball.stores.sql.runs.runs import RUN_STATUSES, replace
 from timeball.stores.sql.schema.runs import EDITED, NewHistoryRow
 from timeball.stores.sql.statements import literals, query
+from timeball.stores.sql.tenants.quotas import open_quotas
 
 LIVE_STATES = query("live_states")
 BLOCK_FUTURE = query("block_future")
@@ -63,8 +66,12 @@ class _Finished(Struct, frozen=True):
 class ManualRuns(StorePart):
     async def trigger(self, runs: Sequence[NewRun]) -> list[Status | None]:
         async def work(tx: Tx) -> list[Status | None]:
-            return await _trigger(tx, runs)
+            statuses, new = await _trigger(tx, runs, self._quotas)
+            found = dict(zip((run.id for run in runs), statuses, strict=True))
+            record_runs(tx, {run_id: {"status": status} for run_id, status in found.items() if run_id in new})
+            return statuses
 
+        self._db.require_space()
         return await self._db.write(work) if runs else []
 
     async def repeat(self, pairs: Sequence[tuple[str, NewRun]]) -> list[Status | None]:
@@ -72,8 +79,9 @@ class ManualRuns(StorePart):
             return old.retried_as is None or old.retried_as == run.id
 
         async def work(tx: Tx) -> list[Status | None]:
-            return await _follow(tx, pairs, is_free, MARK_RETRIED)
+            return await _follow(tx, pairs, is_free, MARK_RETRIED, self._quotas)
 
+        self._db.require_space()
         return await self._db.write(work) if pairs else []
 
     async def repeat_dead_letters(self, pairs: Sequence[tuple[str, NewRun]]) -> list[Status | None]:
@@ -83,8 +91,9 @@ class ManualRuns(StorePart):
             return old.retried_as == run.id
 
         async def work(tx: Tx) -> list[Status | None]:
-            return await _follow(tx, pairs, is_free, MARK_RETRIED)
+            return await _follow(tx, pairs, is_free, MARK_RETRIED, self._quotas)
 
+        self._db.require_space()
         return await self._db.write(work) if pairs else []
 
     async def replay(self, pairs: Sequence[tuple[str, NewRun]], since: str) -> list[Status | None]:
@@ -92,8 +101,9 @@ class ManualRuns(StorePart):
             return old.replayed_as is None or old.replayed_as < since or old.replayed_as == run.id
 
         async def work(tx: Tx) -> list[Status | None]:
-            return await _follow(tx, pairs, is_free, MARK_REPLAYED)
+            return await _follow(tx, pairs, is_free, MARK_REPLAYED, self._quotas)
 
+        self._db.require_space()
         return await self._db.write(work) if pairs else []
 
     async def discard(self, run_ids: Sequence[str]) -> list[bool]:
@@ -103,17 +113,22 @@ class ManualRuns(StorePart):
             discarded = {run_id for (run_id,) in await tx.fetch(DISCARD, b=ids)}
             if discarded:
                 await ordering_keys.drop_holder(tx, sorted(discarded))
+            record_runs(tx, {run_id: {"discarded": True} for run_id in sorted(discarded)})
             return [run_id in discarded for run_id in run_ids]
 
         return await self._db.write(work) if run_ids else []
 
 
 async def _follow(
-    tx: Tx, pairs: Sequence[tuple[str, NewRun]], is_free: Callable[[_Finished, NewRun], bool], mark: Query
+    tx: Tx,
+    pairs: Sequence[tuple[str, NewRun]],
+    is_free: Callable[[_Finished, NewRun], bool],
+    mark: Query,
+    quotas: KnownQuotas,
 ) -> list[Status | None]:
     """Insert each new run if its finished run may still be retried or replayed (`is_free`), and store with the
-    statement `mark` that the new run retries or replays the finished one. Return the status of each new run; None if it
-    was not inserted."""
+    statement `mark` that the new run retries or replays the finished one. Return the status of each new run: SKIPPED if
+    the overlap policy refused it, and None if it was not inserted for another reason."""
     await _locked(tx, [run.job_id for _, run in pairs])
     rows = await tx.fetch(TO_FOLLOW, b=[old_id for old_id, _ in pairs])
     finished = {old.id: old for old in starmap(_Finished, rows)}
@@ -124,13 +139,14 @@ async def _follow(
             linked.setdefault(old_id, msgspec.structs.replace(run, retry_of=old_id))
     if not linked:
         return [None] * len(pairs)
-    answers = await _trigger(tx, list(linked.values()), record_skips=False)
+    answers, new = await _trigger(tx, list(linked.values()), quotas, record_skips=False)
     statuses = {run.id: status for run, status in zip(linked.values(), answers, strict=True)}
     # If the overlap policy skipped the new run, the finished run is not marked, and can be retried later.
     if followed := [
         (old_id, run.id) for old_id, run in linked.items() if statuses[run.id] not in (None, Status.SKIPPED)
     ]:
         await tx.execute(mark, b=followed)
+        record_runs(tx, {old_id: {"followedBy": run_id} for old_id, run_id in followed if run_id in new})
         if mark is MARK_RETRIED:  # the finished run may hold another ordering key than its retry
             await ordering_keys.drop_holder(tx, [old_id for old_id, _ in followed])
     return [statuses.get(run.id) for _, run in pairs]
@@ -141,7 +157,19 @@ async def _locked(tx: Tx, job_ids: Sequence[str]) -> dict[str, Job]:
     return {job.id: job for job in await read_jobs(tx, rows)}
 
 
-async def _trigger(tx: Tx, runs: Sequence[NewRun], *, record_skips: bool = True) -> list[Status | None]:
+async def _count(tx: Tx, known: KnownQuotas, runs: Sequence[NewRun], now: Micros) -> None:
+    """Count runs for the quotas of their tenants. Raise `DailyQuotaExceeded` if one has no room for all of them."""
+    quotas = await open_quotas(tx, known, (run.tenant for run in runs), now)
+    if quotas is not None:
+        quotas.require_runs(runs, now)
+        await quotas.write()
+
+
+async def _trigger(
+    tx: Tx, runs: Sequence[NewRun], quotas: KnownQuotas, *, record_skips: bool = True
+) -> tuple[list[Status | None], Collection[str]]:
+    """Insert runs that do not exist yet. Return the status of each run, or None if it was not inserted, and the ids of
+    the runs that this call inserted or skipped."""
     jobs = await _locked(tx, [run.job_id for run in runs])
     await require_fresh(tx, (run.spec for run in runs))
     ((now,),) = await tx.fetch(NOW)
@@ -166,12 +194,14 @@ async def _trigger(tx: Tx, runs: Sequence[NewRun], *, record_skips: bool = True)
     successors = await _lock_turns(tx, concerned, wanted.values())
     by_job = await _make_way(tx, {run.job_id: jobs[run.job_id] for run in wanted.values()}, now)
     live, skipped = admit(list(wanted.values()), by_job, successors, now)
+    if quotas.by_tenant:
+        await _count(tx, quotas, [run for run, _, _ in live], now)
     known |= await insert(tx, live, now)
     known |= dict.fromkeys(skipped, Status.SKIPPED)
     if skipped and record_skips:
         await insert_history(tx, [*skipped.values()])
     known |= await _take_over(tx, [each for each in by_job.values() if each.successor is not None])
-    return [known.get(run.id) for run in runs]
+    return [known.get(run.id) for run in runs], wanted.keys()
 
 
 def admit(

@@ -6,6 +6,7 @@ If the store was ahead of the clock, one transaction sets it back when a user ac
 - Runs whose scheduled fire is in the future, and that no worker has begun, are deleted and planned again. All other
   live runs stay; their times move back.
 - Future fires that were recorded as missed or skipped lose their verdict.
+- Runs that were created in the future leave the sums of usage, and are added to them later.
 - Every schedule is planned again from the corrected time. Future fires that were executed or cancelled keep their
   verdict: `verdicts_until` tells the planner to look for them.
 """
@@ -19,6 +20,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from timeball.domain import ids
 from timeball.domain.instant import SECOND, Micros
 from timeball.domain.job.job import Job
 from timeball.domain.planning import planning
@@ -26,6 +28,7 @@ from timeball.domain.run.lifecycle import State
 from timeball.domain.schedule.schedule import Immediate
 from timeball.stores.sql.driver import Tx, scalar
 from timeball.stores.sql.jobs.amend import Writes, persist
+from timeball.stores.sql.maintenance.usage import recount_after
 from timeball.stores.sql.rows.jobs import readable
 from timeball.stores.sql.schema.jobs import JobRow
 from timeball.stores.sql.schema.runs import RunRow
@@ -118,6 +121,7 @@ async def set_back(tx: Tx, mark: Micros, now: Micros) -> SetBack:
         await tx.execute(each, back=back)
     for each in SET_TO_NOW:
         await tx.execute(each)
+    await recount_after(tx, ids.first_run(now))
     await tx.execute(NOTE_VERDICTS_AHEAD, mark=mark)
     return SetBack(jobs, runs, spans)
 

@@ -29,7 +29,9 @@ PRUNE_LOGS = query("prune_logs")
 PRUNE_ATTEMPTS = query("prune_attempts")
 RUNS_TO_PRUNE = query("runs_to_prune")
 PRUNE_RUNS = query("prune_runs")
-DROP_WHAT_RUNS_HAD = tuple(map(query, ("drop_edited", "drop_tasks_of_flows", "drop_nodes_of_flows", "drop_flows")))
+DROP_WHAT_RUNS_HAD = tuple(
+    map(query, ("drop_edited", "drop_offloaded_sizes", "drop_tasks_of_flows", "drop_nodes_of_flows", "drop_flows"))
+)
 LOCK_IDLE_JOBS = query("lock_idle_jobs")
 JOBS_WITHOUT_RUNS = query("jobs_without_runs")
 ADD_SUMS = query("add_sums")
@@ -40,7 +42,15 @@ PRUNE_VERSIONS = query("prune_versions")
 DROP_WHAT_JOBS_HAD = tuple(
     map(
         query,
-        ("drop_jobs", "drop_tags_of_jobs", "drop_calendars_of_jobs", "drop_versions_of_jobs", "drop_sums_of_jobs"),
+        (
+            "merge_usage_of_jobs",
+            "drop_usage_of_jobs",
+            "drop_jobs",
+            "drop_tags_of_jobs",
+            "drop_calendars_of_jobs",
+            "drop_versions_of_jobs",
+            "drop_sums_of_jobs",
+        ),
     )
 )
 _DUE: Final = frozenset(origin.value for origin in DUE)
@@ -141,8 +151,8 @@ async def drop_what_runs_had(tx: Tx, run_ids: Sequence[str]) -> None:
 
 
 async def lock_one_shots(tx: Tx, job_ids: Iterable[str]) -> list[str]:
-    """Lock and return those of the given jobs that are one-shot jobs, will not fire again, and have no job that follows
-    them."""
+    """Lock those of the given jobs that will not fire again, are not paused, and have no job that follows them. Return
+    the one-shot jobs among them."""
     idle = await tx.fetch(LOCK_IDLE_JOBS, b=sorted(job_ids))
     return [job_id for job_id, spec in idle if is_one_shot(_decode_when(spec).schedule)]
 

@@ -27,8 +27,9 @@ from timeball.ports.store.overview import MAX_COUNTED
 from timeball.stores.sql.day_ranges import day_range
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.part import StorePart
-from timeball.stores.sql.runs.workers import alive
+from timeball.stores.sql.runs.workers import alive, serves
 from timeball.stores.sql.statements import literals, query
+from timeball.stores.sql.tenants.scope import profiles_of, serving
 
 DEAD_OF_JOBS = query("dead_of_jobs")
 COUNT_DEAD = query("count_dead")
@@ -36,7 +37,6 @@ NEWEST_FAILURES = tuple(query("newest_failures", failed=literals([status])) for 
 LAST_ENDS = query("last_ends")
 OVERDUE_RUNS = query("overdue_runs")
 RUNS_OF_PROFILES = query("runs_of_profiles")
-KINDS_OF_RUNS = query("kinds_of_runs")
 FUNCTIONS_OF_JOBS = query("functions_of_jobs")
 LOST_WORKERS = query("lost_workers")
 PAUSED_JOBS = query("paused_jobs")
@@ -82,7 +82,7 @@ class AttentionReads(StorePart):
                 ],
                 failing=failing,
                 waiting=waiting,
-                lost=[LostWorker(name, seen_at) for name, seen_at in lost],
+                lost=[LostWorker(name, seen_at) for name, seen_at, *stored in lost if serves(tenant, *stored)],
                 paused=[
                     PausedJob(job_id=job_id, job_name=name, reason=reason, since=since, until=until)
                     for job_id, name, reason, since, until in paused
@@ -125,17 +125,16 @@ def _failures_in_a_row(newest_first: Iterable[Row]) -> Trouble | None:
 
 
 async def _waiting(tx: Tx, tenant: str, now: Micros) -> tuple[list[Trouble], list[WorkerOffer]]:
-    """Return the runs that wait for a worker, and the live workers; if no run waits, the workers are not read."""
+    """Return the runs that wait for a worker, and the live workers that serve the tenant. If no run waits, the workers
+    are not read."""
     before = now - TOLERANCE
     rows = await tx.fetch(OVERDUE_RUNS, tenant=tenant, before=before, limit=MAX_OVERDUE)
-    profiles = [
-        profile for (profile,) in await tx.fetch(KINDS_OF_RUNS, limit=MAX_PROFILES) if profile != WORKFLOW_PROFILE
-    ]
+    profiles = await profiles_of(tx, tenant, MAX_PROFILES)
     if not rows and not profiles:
         return [], []
     workers = [
         WorkerOffer(name=worker.name, idle=worker.offer, left=worker.offer, functions=frozenset(worker.tasks))
-        for worker in await alive(tx)
+        for worker in serving(await alive(tx), tenant)
     ]
     if without := profiles_without_worker(profiles, workers):
         rows += await tx.fetch(RUNS_OF_PROFILES, b=without, tenant=tenant, before=before, limit=MAX_RUNS_OF_PROFILE)

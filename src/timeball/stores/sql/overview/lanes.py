@@ -68,8 +68,8 @@ MAX_LOOKED_AT: Final = 10_000
 """Maximum number of jobs, in the order of their next fires, whose names are compared with the text of a search."""
 MAX_WITH_TAG: Final = 1_000
 MAX_EXCEPTIONS: Final = 10_000
-"""Maximum number of exceptions that each statement of `EXCEPTIONS_OF_LANES` counts in all lanes together. At least 10
-of each job are counted."""
+"""Maximum number of exceptions that each statement of `EXCEPTIONS_OF_LANES` counts in all lanes together. The jobs get
+equal parts of it, but at least 10 each."""
 MAX_SPANS: Final = 5
 """Maximum number of spans of each job that began less than a day before the range and reach into it."""
 
@@ -218,7 +218,8 @@ def _lane_jobs(has_text: bool, has_tag: bool) -> Query:
 
 
 async def _live(tx: Tx, tenant: str) -> dict[str, tuple[Micros, Micros]]:
-    """Return the jobs of some live runs, with the first and the last fire of these."""
+    """Return jobs of a tenant with live runs, each with the first and the last fire of these. Of each state, at most
+    `MAX_LIVE` runs are read."""
     found: dict[str, tuple[Micros, Micros]] = {}
     for each in LIVE_OF_TENANT:
         for job_id, first, last in await tx.fetch(each, tenant=tenant, limit=MAX_LIVE):

@@ -10,6 +10,7 @@ from timeball.ports.store.overview import MAX_COUNTED, Present, Upcoming
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.names import resolve
 from timeball.stores.sql.part import StorePart
+from timeball.stores.sql.runs.workers import serves
 from timeball.stores.sql.statements import query
 
 _STATES: Final = ("ready", "blocked")
@@ -44,22 +45,23 @@ class PresentReads(StorePart):
             not_due, not_due_blocked = int(not_due or 0), int(not_due_blocked or 0)
             running = await tx.fetch(RUNNING_RUNS, **limits)
             ((firing, following, paused),) = await tx.fetch(COUNTED_JOBS, **limits)
-            ((workers, slots),) = await tx.fetch(LEASED_SLOTS)
+            rows = await tx.fetch(LEASED_SLOTS)
+            leased = [row[:2] for row in rows if serves(tenant, *row[2:])]
             counts = [ready, blocked, ready_later, blocked_later, retrying, firing, following, paused]
-            counts.append(sum(count for _, _, count, _ in running))
+            counts.append(sum(count for _, _, _, count in running))
             return Present(
                 now=self._db.now(),
                 scheduled=min(MAX_COUNTED, ready_later + blocked_later + not_due + not_due_blocked),
                 blocked=blocked - not_due_blocked,
                 queued=ready - not_due - int(retries),
-                running=int(sum(own for _, _, _, own in running)),
+                running=int(sum(own for _, _, own, _ in running)),
                 retrying=int(retries),
                 oldest_queued_at=oldest,
                 jobs=min(firing + following, MAX_COUNTED),
                 paused_jobs=paused,
                 capped=max(counts) >= MAX_COUNTED,
-                workers=workers,
-                slots=int(slots),
+                workers=sum(workers for workers, _ in leased),
+                slots=int(sum(slots for _, slots in leased)),
                 busy=sum(map(_slots, running)),
             )
 
@@ -85,7 +87,7 @@ def _keep_first(found: dict[str, Upcoming], each: Upcoming) -> None:
 
 
 def _slots(row: Row) -> int:
-    """Return the slots that the runs of one profile take."""
+    """Return the slots that the tenant's runs of one profile take."""
     profile, is_workflow, count, _ = row
     if is_workflow:
         return 0

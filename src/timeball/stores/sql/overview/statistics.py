@@ -58,7 +58,8 @@ class Statistics(StorePart):
         return await self._db.write(work, once=True)
 
     async def _count(self, ends: UnwrittenEnds) -> None:
-        """Count plain successes. Their tenant and lateness are read from the store now."""
+        """Count the plain successes of which `ends` has only the ids. Their tenant and lateness are read from the store
+        now."""
         runs = ends.uncounted
         sample = runs[:: -(-len(runs) // MAX_SAMPLE)]
 

@@ -20,7 +20,7 @@ JOBS_OF_PAGE = many(query("jobs_by_id"))
 RECENT_DURATIONS = many(query("recent_durations"))
 
 LAST: Final = 10
-"""Number of newest runs from which a mean duration is computed."""
+"""Maximum number of successful runs of a job, the newest ones, from which its mean duration is computed."""
 
 
 class Forecasts(StorePart):

@@ -24,7 +24,8 @@ class Tail(Struct):
     """
 
     last: str | None
-    """The id of the newest ledger row; None if the newest fire became a run, so that no row can be extended."""
+    """The id of the newest ledger row; None if the next fire needs a row of its own, for example because the newest
+    fire became a run."""
     verdict: str = ""
     reason: str = ""
     until: Micros = 0
@@ -78,7 +79,7 @@ async def tails(tx: Tx, last_spans: Iterable[tuple[str, str | None]]) -> dict[st
 
 
 async def write(tx: Tx, written: Iterable[Tail]) -> None:
-    """Persist the added fires."""
+    """Insert and extend the ledger rows of these jobs, and add their new fires to the changes of the transaction."""
     everything = list(written)
     if grown := [tail.grown for tail in everything if tail.grown is not None]:
         await tx.execute(GROW_SPANS, b=grown)

@@ -6,13 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import starmap
 from typing import assert_never
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from timeball.domain.dispatch.overlap import TAKEN_OVER, Admission, Overlap
 from timeball.domain.instant import Micros
 from timeball.domain.job.job import Job
 from timeball.domain.planning.planning import JobPlan, PlannedFire, Span
 from timeball.domain.planning.planning_failure import reason_of
+from timeball.domain.quota import QUOTA_OF_DAY
 from timeball.domain.run.ledger import DUE, Origin, Verdict
 from timeball.domain.run.lifecycle import Hold
 from timeball.domain.run.run import NewRun, new_run
@@ -33,6 +34,7 @@ from timeball.stores.sql.runs.settling import DELETE_RUNS
 from timeball.stores.sql.schema.jobs import JobRow
 from timeball.stores.sql.schema.runs import LockedRunRow, NewHistoryRow, RunRow
 from timeball.stores.sql.statements import many, query
+from timeball.stores.sql.tenants.quotas import QuotaBatch, open_quotas
 
 DUE_JOBS = many(query("due_jobs"))
 NEXT_PLAN_AT = query("next_plan_at")
@@ -137,8 +139,13 @@ class Plans(StorePart):
             await ordering_keys.lock(tx, set().union(*(live.keys for live in by_job.values())))
             writes = _Writes()
             await _decide_blocked(tx, writes, by_job, tails, {key: plan for key, (plan, _) in chosen.items()}, now)
+            quotas = None
+            if self._quotas.by_tenant:
+                quotas = await open_quotas(tx, self._quotas, (plan.job.tenant for plan, _ in chosen.values()), now)
             for job_id, (plan, ids) in chosen.items():
-                _decide(writes, plan, ids, by_job.get(job_id), tails[job_id], now, causes)
+                _decide(writes, plan, ids, by_job.get(job_id), tails[job_id], now, causes, quotas)
+            if quotas is not None:
+                await quotas.write()
             record_planned(tx, (plan.job for plan, _ in chosen.values()))
             await _persist(tx, writes)
             await _replace(tx, by_job.values())
@@ -182,10 +189,11 @@ def _decide(
     tail: Tail,
     now: Micros,
     causes: Mapping[tuple[str, Micros], str],
+    quotas: QuotaBatch | None,
 ) -> None:
     """Turn one plan into rows. `live` has the live runs of the job; None if runs of the job may overlap. `causes` has
     the upstream run of each fire of a job that follows another, by job and fire."""
-    job, plan_at = plan.job, plan.plan_at
+    job, next_fire_at, plan_at, runs = plan.job, plan.next_fire_at, plan.plan_at, plan.runs
     newest = _newest_due(plan, now)
     for step, run_id in zip(plan.steps, ids, strict=True):
         match step:
@@ -195,10 +203,19 @@ def _decide(
             case PlannedFire(fire_time, origin, eligible_at):
                 cause = causes.get((job.id, fire_time))
                 run = new_run(job, run_id, origin, fire_time, now, eligible_at=eligible_at, retry_of=cause)
+                room = run.eligible_at if quotas is None else _room(quotas, run, is_recurring=not job.spec.one_shot)
                 serial = run.serial or (live is not None and not live.alone)
                 if live is not None and live.replaces and newest is not None and fire_time < newest:
                     tail.add(unstarted(run, Verdict.SKIPPED, TAKEN_OVER, now))
+                elif room is None and fire_time > now:
+                    next_fire_at = plan_at = fire_time  # decided when it is due: until then, the quota may be raised
+                    runs -= 1
+                elif room is None:
+                    tail.add(unstarted(run, Verdict.SKIPPED, QUOTA_OF_DAY, now))
                 elif (holds := _admit(run, live, tail, now)) is not None:
+                    if quotas is not None:
+                        run = structs.replace(run, eligible_at=room)
+                        quotas.take_run(run.tenant, room)
                     writes.runs.append((run, holds, serial))
             case _:
                 assert_never(step)
@@ -207,7 +224,16 @@ def _decide(
         # Whether a blocked run is skipped is decided when it falls due: the job is planned again then.
         looks = [plan_at, *(blocked.fire_time for blocked in live.future)]
         plan_at = min((at for at in looks if at is not None), default=None)
-    writes.jobs.append((job.id, plan.next_fire_at, plan_at, tail.last, plan.runs, plan.deferred_fire))
+    writes.jobs.append((job.id, next_fire_at, plan_at, tail.last, runs, plan.deferred_fire))
+
+
+def _room(quotas: QuotaBatch, run: NewRun, *, is_recurring: bool) -> Micros | None:
+    """Return the instant from which on the quota of its tenant lets a run begin; None: its fire is skipped. Another
+    fire follows that of a recurring job; the run of any other job waits for the first day with room."""
+    days = quotas.runs_of(run.tenant)
+    if days is None or days.has_room(run.eligible_at):
+        return run.eligible_at
+    return None if is_recurring else days.first_room(run.eligible_at)
 
 
 def _newest_due(plan: JobPlan, now: Micros) -> Micros | None:

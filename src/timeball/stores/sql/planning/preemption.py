@@ -8,16 +8,19 @@ attempt is suspended for the same run.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import starmap
 from typing import Any, Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from timeball.domain.dispatch import placement, preemption
+from timeball.domain.dispatch.claim_rooms import TaskSort
+from timeball.domain.dispatch.fair_share import FairShares
 from timeball.domain.dispatch.placement import PLAIN, Need
 from timeball.domain.dispatch.preemption import PreemptingRun, Preemption, Running
 from timeball.domain.dispatch.priority import rank
+from timeball.domain.dispatch.slot_pools import SlotPools
 from timeball.domain.instant import Micros
 from timeball.ports.worker_protocol import Pausing
 from timeball.stores.sql.driver import Row, Tx
@@ -29,6 +32,7 @@ from timeball.stores.sql.runs.runs import LOCK_HOLDERS
 from timeball.stores.sql.runs.workers import alive
 from timeball.stores.sql.schema.runs import PreemptionRow
 from timeball.stores.sql.statements import query
+from timeball.stores.sql.tenants import running_quota
 
 PREEMPTIBLE = query("preemptible_runs")
 ANY_OPEN = query("any_preemption_open")
@@ -68,11 +72,15 @@ class _FirstWaiting(Struct, frozen=True):
     fire_time: Micros
     gated: int
 
+    @property
+    def tenant(self) -> str:
+        return placement.tenant_of(self.profile)
+
 
 class Preempting(StorePart):
     async def preempt(self) -> bool:
         async def look(tx: Tx) -> _Snapshot:
-            return await _look(tx, self._credit)
+            return await _look(tx, self._credit, self._sharing)
 
         async def ask(tx: Tx) -> None:
             if snapshot.some_open:
@@ -133,7 +141,7 @@ async def made_room(tx: Tx, run_id: str, token: int | None) -> Preemption | None
     return next((each for each in found if each.is_open and each.token == token), None)
 
 
-async def _look(tx: Tx, credit: Micros) -> _Snapshot:
+async def _look(tx: Tx, credit: Micros, sharing: FairShares) -> _Snapshot:
     rows = await tx.fetch(PREEMPTIBLE, limit=MAX_LOOKED_AT)
     some_open = bool(await tx.fetch(ANY_OPEN))
     if not rows:
@@ -143,7 +151,8 @@ async def _look(tx: Tx, credit: Micros) -> _Snapshot:
     for run_id, session, attempt, token, priority, profile, started_at, times, cancelling, making in rows:
         if started_at is None:
             continue
-        each = Running(run_id, session, attempt, token, priority, _need(profile), started_at)
+        tenant = placement.tenant_of(profile)
+        each = Running(run_id, session, attempt, token, priority, _need(profile), started_at, tenant)
         if making:
             freed.append((session, each.freed_resources))
         elif times > 0 and not cancelling:
@@ -154,12 +163,19 @@ async def _look(tx: Tx, credit: Micros) -> _Snapshot:
         starmap(_FirstWaiting, await tx.fetch(FIRST_WAITING)),
         key=lambda run: (rank(run.eligible_at, run.priority, credit), run.fire_time, run.id),
     )
+    if limits := sharing.limits(sorted({run.tenant for run in waiting})):
+        count = await running_quota.running(tx, list(limits))
+        full = {tenant for tenant, limit in limits.items() if count.get(tenant, 0) >= limit}
+        waiting = [run for run in waiting if run.tenant not in full]
     if not waiting:
         return _Snapshot(True, some_open=some_open)
     ((now,),) = await tx.fetch(NOW)
     workers = [worker for worker in await alive(tx) if worker.draining_since is None]
     restricted = any(worker.offer.kinds is not None for worker in workers)
-    kinds = await claim_kinds.kinds_of(tx, [run.id for run in waiting]) if restricted else {}
+    sorts = await claim_kinds.sorts_of(tx, [run.id for run in waiting]) if restricted else {}
+    pools = {worker.session: SlotPools(worker.pools) for worker in workers if worker.pools}
+    if pools and any(_need(run.profile).pool is not None for run in waiting):
+        running = _in_pools(running, pools, await claim_kinds.sorts_of(tx, [run.run_id for run in running]))
     left = {worker.session: worker.offer for worker in workers}
     for worker in workers:
         left[worker.session].take(worker.used)
@@ -172,9 +188,10 @@ async def _look(tx: Tx, credit: Micros) -> _Snapshot:
                 run.id,
                 run.priority,
                 run.profile,
-                _need(run.profile).of_kind(kinds.get(run.id)),
+                _need(run.profile).of_kind(sorts[run.id][0] if run.id in sorts else None),
                 run.eligible_at,
                 bool(run.gated),
+                run.tenant,
             )
             for run in waiting
         ],
@@ -182,8 +199,21 @@ async def _look(tx: Tx, credit: Micros) -> _Snapshot:
         left,
         {worker.session: worker.offer for worker in workers},
         now,
+        pools,
     )
     return _Snapshot(True, chosen, some_open)
+
+
+def _in_pools(
+    running: Sequence[Running], pools: Mapping[str, SlotPools], sorts: Mapping[str, TaskSort]
+) -> list[Running]:
+    """Return running attempts with the slot pools of their workers that they are in."""
+    return [
+        structs.replace(each, pool=pools[each.session].of(*sorts[each.run_id]))
+        if each.session in pools and each.run_id in sorts
+        else each
+        for each in running
+    ]
 
 
 async def _ask(tx: Tx, waiting: PreemptingRun, running: Running) -> None:

@@ -1,4 +1,4 @@
-"""Reads of finished runs for the archive, in pieces of a bounded size."""
+"""Reads of finished runs for the archive. Each read has a bounded size."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from timeball.domain.instant import Micros
 from timeball.domain.run.archive_record import Finished
 from timeball.domain.run.run import Attempt
-from timeball.ports.store.queries import LogLine
+from timeball.ports.store.queries import ArchivedLine, LogLine
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.reading.runs import attempt_of
@@ -24,8 +24,7 @@ TAGS = query("tags_to_archive")
 LOGS = query("logs_to_archive")
 
 MAX_AT_ONCE: Final = 8 * 1024 * 1024
-"""Maximum number of characters of results in one piece. A piece has at least one run, whatever the size of its
-result."""
+"""Maximum number of characters of results in one read. A read has at least one run, whatever the size of its result."""
 
 
 class Archiving(StorePart):
@@ -58,14 +57,12 @@ class Archiving(StorePart):
 
         return await self._db.read(work, slow=True)
 
-    async def output_in(
-        self, after: tuple[str, int, int], until: str, since: Micros, limit: int
-    ) -> list[tuple[str, LogLine]]:
+    async def output_in(self, after: tuple[str, int, int], until: str, since: Micros, limit: int) -> list[ArchivedLine]:
         run_id, attempt, seq = after
         place = {"run_id": run_id, "attempt": attempt, "seq": seq}
 
-        async def work(tx: Tx) -> list[tuple[str, LogLine]]:
+        async def work(tx: Tx) -> list[ArchivedLine]:
             rows = await tx.fetch(LOGS, **place, until=until, since=since, limit=limit)
-            return [(run_id, LogLine(*line)) for run_id, *line in rows]
+            return [ArchivedLine(tenant, run_id, LogLine(*line)) for tenant, run_id, *line in rows]
 
         return await self._db.read(work, slow=True)

@@ -10,11 +10,13 @@ import msgspec
 from timeball.domain.diagnosis.snapshot import (
     MAX_COUNTED,
     CalledHost,
+    DayQuota,
     DiagnosisSnapshot,
     Followed,
     Permits,
     RunsAhead,
     Standing,
+    TenantQuota,
     Tokens,
     Turn,
     WorkflowPosition,
@@ -24,12 +26,14 @@ from timeball.domain.dispatch import placement
 from timeball.domain.dispatch.overlap import QUEUE_DEPTH
 from timeball.domain.dispatch.placement import PLAIN, Need
 from timeball.domain.dispatch.priority import LEVELS, rank
+from timeball.domain.instant import DAY, Micros
 from timeball.domain.job.job import Job, JobSpec, decode_spec
 from timeball.domain.run.circuit_breaker import Circuit
 from timeball.domain.run.ledger import Origin
 from timeball.domain.run.lifecycle import Hold, State
 from timeball.domain.run.run import Attempt, Run
 from timeball.domain.task.task import Task, host_of, kind_of
+from timeball.domain.tenant import DEFAULT_TENANT, NO_QUOTAS
 from timeball.domain.workflow.definition import Workflow
 from timeball.ports.store.workers import WorkerRecord
 from timeball.stores.sql.day_ranges import day_range
@@ -48,6 +52,9 @@ from timeball.stores.sql.runs.workers import alive
 from timeball.stores.sql.schema.runs import AttemptRow, GateRow, ListedRunRow, RunRow
 from timeball.stores.sql.schema.workflows import WorkflowRunRow
 from timeball.stores.sql.statements import query
+from timeball.stores.sql.tenants import running_quota
+from timeball.stores.sql.tenants.quotas import runs_of_today
+from timeball.stores.sql.tenants.scope import profiles_of, serving
 
 FLOW_BY_ID = query("flow_by_id")
 RUNNING_TASKS = query("running_tasks")
@@ -63,7 +70,6 @@ BEFORE_AT_GATE = query("before_at_gate")
 GATES = query("gates")
 PERMITS = query("permits")
 PERMIT_HOLDERS = query("permit_holders")
-KINDS_OF_RUNS = query("kinds_of_runs")
 AHEAD_FOR_ALL_KINDS = query("ahead_for_all_kinds")
 AHEAD_FOR_SOME_KINDS = query("ahead_for_some_kinds")
 
@@ -143,7 +149,7 @@ class DiagnosisSnapshots(StorePart):
         run = shown_run(found, now)
         spec = job.spec if found.spec is None else decode_spec(found.spec)
         task = await _task(tx, found.tenant, spec)
-        workers = await alive(tx)
+        workers = serving(await alive(tx), found.tenant)
         offers = [_offer(worker) for worker in workers if worker.draining_since is None]
         facts = DiagnosisSnapshot(
             now=now,
@@ -169,27 +175,43 @@ class DiagnosisSnapshots(StorePart):
             more |= await _rivals(tx, run, now)
         if run.holds & Hold.TURN:
             more["turn"] = await _turn(tx, run, now)
+        if found.state == State.READY and found.due <= now < found.eligible_at and not found.attempt:
+            more["day_quota"] = await self._day_quota(tx, found, now)
         if found.state == State.READY and found.eligible_at <= now:
+            more["quota"] = await self._quota(tx, found.tenant)
             more["ahead"] = await self._ahead(
                 tx, found, spec.need.of_kind(None if task is None else kind_of(task)), offers
             )
             more["room_made"] = await making_room(tx, run.id)
         return msgspec.structs.replace(facts, **more)
 
+    async def _quota(self, tx: Tx, tenant: str) -> TenantQuota | None:
+        limit = self._sharing.limits([tenant]).get(tenant)
+        if limit is None:
+            return None
+        return TenantQuota(limit, (await running_quota.running(tx, [tenant])).get(tenant, 0))
+
+    async def _day_quota(self, tx: Tx, run: RunRow, now: Micros) -> DayQuota | None:
+        """Return the quota of runs per day, if it makes a run wait: such a run becomes eligible at midnight."""
+        limit = self._quotas.by_tenant.get(run.tenant, NO_QUOTAS).runs_per_day
+        if limit is None or run.eligible_at % DAY:
+            return None
+        return DayQuota(limit, await runs_of_today(tx, run.tenant, now))
+
     async def _ahead(self, tx: Tx, run: RunRow, need: Need, offers: list[WorkerOffer]) -> RunsAhead:
-        """Count the waiting runs with a better rank than this run, as far as a worker that can execute this run could
-        execute them, too.
+        """Count the waiting runs of the same tenant with a better rank than this run, as far as a worker that can
+        execute this run could execute them, too.
         """
         mine = rank(run.eligible_at, run.priority, self._credit)
         place = {"fire_time": run.fire_time, "id": run.id, "limit": MAX_COUNTED + 1}
         rivals = able(need, offers)
         counted: dict[int, int] = {}
-        if any(worker.idle.suits(PLAIN) for worker in rivals):
+        if run.tenant == DEFAULT_TENANT and any(worker.idle.suits(PLAIN) for worker in rivals):
             levels = [(level, mine + level * self._credit) for level in LEVELS]
             counted = dict(await tx.fetch(AHEAD_FOR_ALL_KINDS, b=levels, **place))
         levels_of = {
             profile: int(profile.partition("|")[0])
-            for (profile,) in await tx.fetch(KINDS_OF_RUNS, limit=MAX_KINDS)
+            for profile in await profiles_of(tx, run.tenant, MAX_KINDS)
             if any(worker.idle.fits(placement.need_of(profile)) for worker in rivals)
         }
         if levels_of:

@@ -46,9 +46,9 @@ _STATES: Final = {
     ),
     State.RUNNING: (resolve("r.state = {state.running} AND r.session > ''"), {Status.SCHEDULED, Status.RUNNING}),
 }
-"""For each stored state: the SQL condition in the form that the index on the state needs, and the statuses with which
-such runs may be shown. Running runs are found by their session: they are few, because each uses a slot or is a workflow
-run."""
+"""For each stored state: the SQL condition, and the statuses with which such runs may be shown. The words `r.state <>
+running` let the database use the partial index of waiting runs, which excludes running ones. Running runs are found by
+the partial index on their session: there is at most one per slot, besides the live workflow runs."""
 
 _NARROWED: Final = {
     "job_id": "r.job_id = :job_id",
@@ -148,7 +148,7 @@ def reaching(where: RunFilter, *, of_jobs: bool = False) -> tuple[str, ...]:
 
 
 def jobs(where: RunFilter) -> str:
-    """Return the join with `jobs` if the conditions use columns of the job."""
+    """Return the join with `jobs` if the conditions use columns of the job, else an empty text."""
     return "JOIN jobs j ON j.id = r.job_id" if where.user_id is not None or where.task_id is not None else ""
 
 
@@ -216,9 +216,10 @@ def _live(
 def _finished(
     status: frozenset[Status], origin: frozenset[Origin], unattended: bool, given: frozenset[str], of_jobs: bool
 ) -> tuple[str, ...]:
-    """Return one condition for each status if success is not among the statuses of the filter; else one for each origin
-    if the schedule is not among its origins; else one for all. A single condition for several rare values would search
-    all runs, most of which succeeded and came from the schedule."""
+    """Return the SQL conditions on finished runs, each for other runs; none if the filter selects only live runs. There
+    is one for each status if the filter has statuses, and success is not among them; else one for each origin if it has
+    origins, and the schedule is not among them; else one for all. A single condition for several rare values would
+    search all runs, most of which succeeded and came from the schedule."""
     wanted = sorted(status & TERMINAL)
     if (status and not wanted) or "session" in given:
         return ()
@@ -251,7 +252,7 @@ def _with_status(wanted: list[Status], unattended: bool) -> list[str]:
     if unattended:
         conditions += _UNATTENDED
     if wanted and Status.SUCCEEDED not in wanted and not (unattended and wanted == [Status.DEAD]):
-        conditions.append(_NOT_SUCCEEDED)  # as in the partial index; dead letters have another
+        conditions.append(_NOT_SUCCEEDED)  # as in the partial index; that of dead letters has no such condition
     return conditions
 
 

@@ -66,8 +66,9 @@ class RunSearch(Struct, frozen=True, kw_only=True):
         return await self.fetch(run_filters.statement(name, found=found, order=self._order))
 
     async def finished(self, name: str) -> list[Row]:
-        """Find finished runs. If the filter includes successes, the runs of one day (`LATELY`) are searched first,
-        because these usually fill the page; otherwise all days are searched at once."""
+        """Find finished runs with the statement `name`. On PostgreSQL, a list with the newest runs first that includes
+        successes searches first the day (`LATELY`) that ends where the page starts, because that day usually fills the
+        page. In all other cases, and if the page is not full, all days are searched."""
         is_frequent = not self.where.dead_letters and (not self.where.status or Status.SUCCEEDED in self.where.status)
         lately = is_frequent and self.newest_first and self.tx.has_days
         return await self._met(name, run_filters.finished, repeat(self.where.fire_from or 0), lately=lately)
@@ -78,9 +79,8 @@ class RunSearch(Struct, frozen=True, kw_only=True):
     async def _met(
         self, name: str, meaning: Meaning, fires_from: Iterable[Micros], *, lately: bool = False
     ) -> list[Row]:
-        """Find the runs that match one of the conditions of a filter. `fires_from` has the earliest fire time to
-        search, for each condition.
-        """
+        """Find the runs that match the filter. `meaning` returns its conditions, which are searched one after the
+        other; `fires_from` has, for each of them, the earliest fire time to search."""
         rows: list[Row] = []
         anyones, of_jobs = meaning(run_filters.of_any_job(self.where)), meaning(self.where, of_jobs=True)
         found = zip(meaning(self.where), anyones, of_jobs, strict=True)

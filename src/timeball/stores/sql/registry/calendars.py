@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
+import msgspec
+
+from timeball.domain.audit_log.values import Values
 from timeball.domain.errors import Conflict
 from timeball.domain.schedule import calendar
 from timeball.domain.schedule.calendar import NamedCalendar
 from timeball.ports.store.paging import Page
 from timeball.ports.store.registry import CalendarPut
+from timeball.stores.sql.audit_log.recording import record
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.jobs.amend import LOCK_JOBS, withdraw
 from timeball.stores.sql.part import StorePart
@@ -45,6 +49,7 @@ class Calendars(StorePart):
             if before != spec:
                 ((version, updated_at),) = await tx.fetch(PUT_CALENDAR, **key, spec=spec)
                 await _plan_anew(tx, key)
+                record(tx, "calendar", new.name, before=_values(before), after=_values(spec), size=len(spec))
             # Always read: this call may repeat one whose answer was lost.
             ((held_until,),) = await tx.fetch(HELD_UNDER, **key)
             found = _calendar((new.tenant, new.name, spec, version, updated_at))
@@ -73,13 +78,22 @@ class Calendars(StorePart):
         key = {"tenant": tenant, "name": plain(name)}
 
         async def work(tx: Tx) -> bool:
-            if not await tx.fetch(KEEP_CALENDAR, **key):
+            known = await tx.fetch(KEEP_CALENDAR, **key)
+            if not known:
                 return False
             if users := await tx.fetch(CALENDAR_USERS, **key, limit=MAX_USERS + 1):
                 raise Conflict(f"calendar {name!r} is used by {_users(users)}; remove it from them first")
-            return bool(await tx.fetch(DELETE_CALENDAR, **key))
+            deleted = bool(await tx.fetch(DELETE_CALENDAR, **key))
+            if deleted:
+                ((before, *_),) = known
+                record(tx, "calendar", name, before=_values(before), size=len(before))
+            return deleted
 
         return await self._db.write(work)
+
+
+def _values(spec: str | None) -> Values | None:
+    return None if spec is None else msgspec.json.decode(spec, type=dict[str, Any])
 
 
 async def _plan_anew(tx: Tx, key: dict[str, str]) -> None:

@@ -7,6 +7,7 @@ import msgspec
 from timeball.domain.errors import Conflict
 from timeball.ports.store.paging import Page
 from timeball.ports.store.registry import RegisteredTask
+from timeball.stores.sql.audit_log.recording import record
 from timeball.stores.sql.driver import Row, Tx, scalar
 from timeball.stores.sql.page_bytes import ids_that_fit
 from timeball.stores.sql.part import StorePart
@@ -25,16 +26,22 @@ DELETE_TASK = query("delete_task")
 
 class Tasks(StorePart):
     async def put_task(self, task: RegisteredTask) -> RegisteredTask:
+        spec = as_json(task.spec)
+
         async def work(tx: Tx) -> RegisteredTask:
+            before = await _locked(tx, task.tenant, task.id)
             ((version,),) = await tx.fetch(
                 PUT_TASK,
                 tenant=task.tenant,
                 id=plain(task.id),
-                spec=as_json(task.spec),
+                spec=spec,
                 updated_at=task.updated_at,
             )
             if isinstance(kind := task.spec.get("kind"), str):
                 await claim_kinds.call_back(tx, task.tenant, plain(task.id), kind)
+            if before is None or before.version != version:
+                old = None if before is None else before.spec
+                record(tx, "task", task.id, before=old, after=task.spec, size=len(spec))
             return msgspec.structs.replace(task, version=version)
 
         return await self._db.write(work)
@@ -56,12 +63,23 @@ class Tasks(StorePart):
 
     async def delete_task(self, tenant: str, task_id: str) -> bool:
         async def work(tx: Tx) -> bool:
-            await tx.fetch(LOCK_TASK, tenant=tenant, id=plain(task_id))
+            before = await _locked(tx, tenant, task_id)
             if (user := scalar(await tx.fetch(TASK_USERS, tenant=tenant, id=plain(task_id)))) is not None:
                 raise Conflict(f"task {task_id!r} is used by job {user}; cancel that job first, or change its task")
-            return bool(await tx.fetch(DELETE_TASK, tenant=tenant, id=plain(task_id)))
+            deleted = bool(await tx.fetch(DELETE_TASK, tenant=tenant, id=plain(task_id)))
+            if deleted:
+                record(tx, "task", task_id, before=None if before is None else before.spec)
+            return deleted
 
         return await self._db.write(work)
+
+
+async def _locked(tx: Tx, tenant: str, task_id: str) -> RegisteredTask | None:
+    """Lock a task. Return it if the audit log needs its values."""
+    rows = await tx.fetch(LOCK_TASK, tenant=tenant, id=plain(task_id))
+    if tx.audited is None or not rows:
+        return None
+    return next(map(_task, await tx.fetch(TASK, tenant=tenant, id=plain(task_id))), None)
 
 
 def _task(row: Row) -> RegisteredTask:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
+from timeball.domain.identity.token_claims import CLOCK_LEEWAY
 from timeball.domain.instant import Micros
 from timeball.domain.sign_in import (
     MAX_SESSIONS_PER_KEY,
     SESSION_IDLE_TIME,
     SESSION_LIFETIME,
     SESSION_USE_INTERVAL,
+    SIGN_IN_ATTEMPT_LIFETIME,
     SIGN_IN_TOKEN_LIFETIME,
 )
 from timeball.ports.store.paging import Page
-from timeball.ports.store.sign_in import FoundSession, NewSession, WebSession
+from timeball.ports.store.registry import Key
+from timeball.ports.store.sign_in import FoundSession, NewSession, SessionUser, WebSession
 from timeball.stores.sql.driver import Row, Tx, scalar
 from timeball.stores.sql.part import StorePart
-from timeball.stores.sql.registry.api_keys import key_of
+from timeball.stores.sql.registry.api_keys import key_of, role_of, stored_role
 from timeball.stores.sql.rows.values import plain
 from timeball.stores.sql.statements import query
 
@@ -25,6 +28,9 @@ DROP_EXPIRED_TOKENS = query("drop_expired_tokens")
 SIGN_IN_TOKEN = query("sign_in_token")
 TAKE_SIGN_IN_TOKEN = query("take_sign_in_token")
 OPEN_WEB_SESSION = query("open_web_session")
+DROP_EXPIRED_ATTEMPTS = query("drop_expired_attempts")
+FINISH_SIGN_IN_ATTEMPT = query("finish_sign_in_attempt")
+OPEN_USER_SESSION = query("open_user_session")
 DROP_UNUSED_SESSIONS = query("drop_unused_sessions")
 DROP_SURPLUS_SESSIONS = query("drop_surplus_sessions")
 SESSION_BY_DIGEST = query("session_by_digest")
@@ -33,7 +39,7 @@ LIST_SESSIONS = query("list_sessions")
 REVOKE_SESSION = query("revoke_session")
 
 MAX_DROPPED_ROWS: Final = 100
-"""Maximum number of unused sessions, or of expired tokens, that the insert of a new one deletes."""
+"""Maximum number of unused sessions, expired tokens or expired attempts that the insert of a new one deletes."""
 _AFTER_ALL: Final = "s_g"
 """Sorts after all ids of sessions, which continue with hexadecimal digits."""
 
@@ -66,6 +72,32 @@ class WebSessions(StorePart):
     async def open_web_session(self, new: NewSession, key_id: str) -> WebSession | None:
         async def work(tx: Tx) -> WebSession | None:
             return await _open(tx, new, key_id)
+
+        return await self._db.write(work)
+
+    async def open_user_session(
+        self, new: NewSession, user: SessionUser, lasts: Micros, attempt: str
+    ) -> WebSession | None:
+        async def work(tx: Tx) -> WebSession | None:
+            await tx.execute(DROP_EXPIRED_ATTEMPTS, limit=MAX_DROPPED_ROWS)
+            lasts_longer = SIGN_IN_ATTEMPT_LIFETIME + CLOCK_LEEWAY  # than the attempt can be finished
+            if not await tx.fetch(FINISH_SIGN_IN_ATTEMPT, digest=attempt, lasts=lasts_longer):
+                return _session(await _find(tx, new.digest))  # an earlier try of this call may have opened it
+            await tx.execute(DROP_UNUSED_SESSIONS, idle=SESSION_IDLE_TIME, limit=MAX_DROPPED_ROWS)
+            await tx.execute(
+                OPEN_USER_SESSION,
+                id=new.id,
+                digest=new.digest,
+                opener_id=user.id,
+                tenant=plain(user.tenant),
+                issuer=plain(user.issuer),
+                subject=plain(user.subject),
+                name=plain(user.name),
+                role=stored_role(user.role),
+                lasts=lasts,
+            )
+            await tx.execute(DROP_SURPLUS_SESSIONS, key_id=user.id, kept=MAX_SESSIONS_PER_KEY)
+            return _session(await _find(tx, new.digest))
 
         return await self._db.write(work)
 
@@ -121,7 +153,7 @@ async def _find(tx: Tx, digest: str) -> FoundSession | None:
         idle=SESSION_IDLE_TIME,
         lifetime=SESSION_LIFETIME,
     )
-    return next((FoundSession(_web_session(row), bool(row[-1])) for row in rows), None)
+    return next((FoundSession(_web_session(row), bool(row[4])) for row in rows), None)
 
 
 def _session(found: FoundSession | None) -> WebSession | None:
@@ -129,5 +161,37 @@ def _session(found: FoundSession | None) -> WebSession | None:
 
 
 def _web_session(row: Row) -> WebSession:
-    session_id, digest, created_at, last_used_at, *key = row[:11]
-    return WebSession(id=session_id, digest=digest, key=key_of(key), created_at=created_at, last_used_at=last_used_at)
+    session_id, digest, created_at, last_used_at, _, valid_until, *opener = row
+    return WebSession(
+        id=session_id,
+        digest=digest,
+        opener=_opener(*opener),
+        created_at=created_at,
+        last_used_at=last_used_at,
+        valid_until=valid_until,
+    )
+
+
+def _opener(
+    opener_id: str,
+    tenant: str,
+    issuer: str | None,
+    subject: str | None,
+    name: str | None,
+    role: str | None,
+    user_id: str | None,
+    user_role: str | None,
+    *key: Any,
+) -> Key | SessionUser:
+    if issuer is None or subject is None or role is None:
+        return key_of(key)
+    return SessionUser(
+        id=opener_id,
+        tenant=tenant,
+        issuer=issuer,
+        subject=subject,
+        name=name or subject,
+        role=role_of(role),
+        user_id=user_id,
+        user_role=None if user_role is None else role_of(user_role),
+    )

@@ -56,6 +56,7 @@ def _one_shot(job: Job) -> NewJobRow:
         job.created_at,
         job.updated_at,
         job.fired,
+        job.created_by,
     )
 
 
@@ -91,6 +92,7 @@ def job_of(row: Row) -> Job:
         paused_until=found.paused_until,
         deferred_fire=found.owed,
         slot=found.slot,
+        created_by=found.created_by,
     )
 
 

@@ -84,7 +84,7 @@ def assigned_run_row(run: NewRun, token: int) -> Row:
 
 
 def assigned(session: str, worker: str, poll: int, now: Micros) -> dict[str, Any]:
-    """Return the columns that all runs assigned to one poll have in common."""
+    """Return the columns that all new runs have in common that one insert assigns to one poll, with their values."""
     return {
         "state": State.RUNNING.value,
         "attempt": 1,

@@ -27,7 +27,7 @@ def bounded(instant: Micros | None) -> Micros | None:
 
 
 def fits(number: int) -> bool:
-    """True if a number from a request fits into a column of the database."""
+    """True if a number from a request is not negative and fits into a 64-bit column of the database."""
     return 0 <= number <= LARGEST
 
 

@@ -1,8 +1,8 @@
 """Assigns due runs to idle workers in the transaction that submits them.
 
 A run that is inserted as already claimed needs no claim later, which saves half of its cost. The transaction does this
-only if no other run is ready, because that run would have to be claimed first, and only if the new run has no special
-requirements. Otherwise the same transaction inserts it as ready, and then claims in rank order.
+only if no other ready run is due, because that run would have to be claimed first, and only if no run of the batch has
+special requirements. Otherwise the same transaction inserts them as ready, and then claims in rank order.
 """
 
 from __future__ import annotations
@@ -10,15 +10,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from timeball.domain.dispatch.priority import rank
+from timeball.domain.dispatch.slot_pools import PoolRoom
 from timeball.domain.instant import Micros
 from timeball.domain.job.job import JobSpec
 from timeball.domain.run.run import NewRun
-from timeball.domain.task.task import Http, host_of
+from timeball.domain.task.task import Http, Python, Task, host_of, kind_of
+from timeball.domain.workflow.definition import Workflow
 from timeball.ports.store.jobs import Submission
 from timeball.ports.store.runs import Claim, SlotRequest
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.rows.runs import assigned, assigned_run_row
-from timeball.stores.sql.runs.claiming import interleaved
+from timeball.stores.sql.runs.claimants import interleaved
 from timeball.stores.sql.runs.gates import failing_hosts
 from timeball.stores.sql.schema.runs import HANDED_RUNS
 from timeball.stores.sql.statements import query
@@ -35,26 +37,29 @@ async def assign_on_submit(
     ((now, has_to_choose, failing_host, spare),) = await tx.fetch_unlocked(WAITING_NOW)
     if has_to_choose or (failing_host and await _call_failing_hosts(tx, submissions)):
         return None
-    ranked: list[tuple[Micros, Micros, str, NewRun, str]] = []
+    ranked: list[tuple[Micros, Micros, str, NewRun, str, Task | Workflow | None]] = []
     for submission, spec in zip(submissions, specs, strict=True):
         for run in submission.runs:
             if not run.is_simple or submission.job.spec.task_id is not None:
                 return None
             if run.eligible_at <= now:
-                ranked.append((rank(run.eligible_at, run.priority, credit), run.fire_time, run.id, run, spec))
+                ranks = rank(run.eligible_at, run.priority, credit), run.fire_time, run.id
+                ranked.append((*ranks, run, spec, submission.job.spec.task))
     workers = dict(await tx.fetch_unlocked(THERE_FOR_ALL, b=[want.session for want in wants]))
     there = [want for want in wants if want.session in workers]
     slots = interleaved(there, len(ranked))
     ranked.sort()
     due = ranked[: len(slots)]
+    if (pools := _pools([task for *_, task in due], slots)) is None:
+        return None
     tokens: Sequence[int] = ()
     if due:
         tokens = [spare] if spare is not None and len(due) == 1 else await tx.tokens(len(due))
     claims: dict[str, Claim] = {}
     rows: dict[str, list[Row]] = {want.session: [] for want in slots[: len(due)]}
-    for (*_, run_id, run, spec), token, want in zip(due, tokens, slots, strict=False):
+    for (*_, run_id, run, spec, _), token, want, pool in zip(due, tokens, slots, pools, strict=False):
         rows[want.session].append(assigned_run_row(run, token))
-        claims[run_id] = _claim(run, spec, token, want)
+        claims[run_id] = _claim(run, spec, token, want, pool)
     for want in there:
         if theirs := rows.get(want.session):
             await tx.insert(HANDED_RUNS, theirs, **assigned(want.session, workers[want.session], want.poll, now))
@@ -76,7 +81,28 @@ def _host(spec: JobSpec) -> str | None:
     return host_of(spec.task) if isinstance(spec.task, Http) else None
 
 
-def _claim(run: NewRun, spec: str, token: int, want: SlotRequest) -> Claim:
+def _pools(tasks: Sequence[Task | Workflow | None], slots: Sequence[SlotRequest]) -> list[str | None] | None:
+    """Return the slot pool of each run at the worker whose slot it gets. None if a pool has fewer free slots: a normal
+    claim then finds other slots."""
+    pools: list[str | None] = []
+    rooms: dict[str, PoolRoom] = {}
+    for task, want in zip(tasks, slots, strict=False):
+        if want.room is None or task is None or isinstance(task, Workflow):
+            pools.append(None)
+            continue
+        pool = want.room.pools.of(kind_of(task), task.function if isinstance(task, Python) else None)
+        pools.append(pool)
+        if pool is not None:
+            room = rooms.get(want.session)
+            if room is None:
+                room = rooms[want.session] = want.room.copy()
+            if not room.has(pool):
+                return None
+            room.take(pool)
+    return pools
+
+
+def _claim(run: NewRun, spec: str, token: int, want: SlotRequest, pool: str | None) -> Claim:
     return Claim(
         session=want.session,
         poll=want.poll,
@@ -89,4 +115,6 @@ def _claim(run: NewRun, spec: str, token: int, want: SlotRequest) -> Claim:
         serial=False,
         spec=spec.encode(),
         task=None,
+        tenant=run.tenant,
+        pool=pool,
     )

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
 from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
 
 from timeball.domain.dispatch import placement
+from timeball.domain.dispatch.claim_rooms import TaskSort
 from timeball.domain.dispatch.limits import Concurrency, RateLimit
 from timeball.domain.dispatch.placement import PLAIN, Need
+from timeball.domain.dispatch.slot_pools import PoolRoom
 from timeball.domain.instant import Micros
 from timeball.domain.task.task import Task, host_of
 from timeball.ports.store.runs import Claim, SlotRequest
 from timeball.stores.sql.driver import Row
 from timeball.stores.sql.rows.unreadable import unread
+from timeball.stores.sql.runs.claim_kinds import sort_of
 from timeball.stores.sql.runs.claimants import LeasedSession
 from timeball.stores.sql.runs.gates import FailingHosts, Gates
 
@@ -40,8 +44,8 @@ class ClaimCandidate(Struct, frozen=True):
 
 
 _column = ClaimCandidate.__struct_fields__.index
-ID, FIRE_TIME, ELIGIBLE_AT = map(_column, ("id", "fire_time", "eligible_at"))
-PRIORITY, NOW, SPEC, TASK, GATED = map(_column, ("priority", "now", "spec", "task", "gated"))
+ID, JOB_ID, FIRE_TIME, ELIGIBLE_AT = map(_column, ("id", "job_id", "fire_time", "eligible_at"))
+PRIORITY, NOW, SPEC, TASK, GATED, PROFILE = map(_column, ("priority", "now", "spec", "task", "gated", "profile"))
 """Positions of these columns in the row of a candidate. Most candidates are assigned from their plain rows, because
 creating a `ClaimCandidate` for each row would cost more than choosing among them.
 """
@@ -88,14 +92,44 @@ def need_of_run(each: ClaimCandidate) -> Need:
     return PLAIN if each.profile is None else placement.need_of(each.profile)
 
 
+def sort_of_run(each: ClaimCandidate) -> TaskSort:
+    return sort_of(each.job_id, each.spec, each.task)
+
+
+class Fit(IntEnum):
+    """Whether the runs of a claim, each for the worker whose slot it got, fit into the pools of these workers."""
+
+    UNBOUNDED = 0
+    """No run is in a pool."""
+    FITS = 1
+    CROWDED = 2
+    """A pool has fewer free slots than its runs."""
+
+
+def fit(rows: Iterable[Row], slots: Iterable[SlotRequest]) -> Fit:
+    rooms: dict[str, PoolRoom] = {}
+    for row, want in zip(rows, slots, strict=False):
+        if want.room is None or (pool := want.room.pools.of(*sort_of(row[JOB_ID], row[SPEC], row[TASK]))) is None:
+            continue
+        room = rooms.get(want.session)
+        if room is None:
+            room = rooms[want.session] = want.room.copy()
+        if not room.has(pool):
+            return Fit.CROWDED
+        room.take(pool)
+    return Fit.FITS if rooms else Fit.UNBOUNDED
+
+
 def claim_row(
     row: Row, token: int, want: SlotRequest, leased: Mapping[str, LeasedSession]
 ) -> tuple[str, int, str, str, int]:
     return row[ID], token, want.session, leased[want.session].name, want.poll
 
 
-def claim_of(row: Row, token: int, want: SlotRequest) -> Claim:
+def claim_of(row: Row, token: int, want: SlotRequest, pooled: bool) -> Claim:
+    """Return the claim of a run. `pooled` is False if no run of the claim is in a slot pool."""
     run_id, job_id, attempt, fire_time, eligible_at, serial, _, _, spec, task, tenant, key, _, profile = row
+    pools = None if want.room is None or not pooled else want.room.pools
     return Claim(
         session=want.session,
         poll=want.poll,
@@ -110,4 +144,6 @@ def claim_of(row: Row, token: int, want: SlotRequest) -> Claim:
         spec=spec.encode(),
         task=None if task is None else task.encode(),
         slots=1 if profile is None else placement.need_of(profile).slots,
+        tenant=tenant,
+        pool=None if pools is None else pools.of(*sort_of(job_id, spec, task)),
     )

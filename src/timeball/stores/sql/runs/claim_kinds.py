@@ -15,6 +15,7 @@ from typing import Annotated, Final, Protocol
 import msgspec
 from msgspec import Meta, Struct
 
+from timeball.domain.dispatch.claim_rooms import TaskSort
 from timeball.domain.dispatch.placement import Need, Offer, need_of, profile
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.rows.unreadable import unread
@@ -31,9 +32,11 @@ UNKNOWN_KIND: Final = "unknown"
 
 
 class _Task(Struct):
-    """The kind of a task; other fields are not decoded. Kinds that only later versions know are accepted."""
+    """The kind of a task, and its Python function; other fields are not decoded. Kinds that only later versions know
+    are accepted."""
 
     kind: Annotated[str, Meta(pattern=r"^[a-z_]{1,50}\Z")]
+    function: str | None = None
 
 
 class _Named(Struct):
@@ -47,7 +50,7 @@ _decode_task = msgspec.json.Decoder(_Task).decode
 
 
 class Candidate(Protocol):
-    """A run with the spec, or the registered task, that says its task kind."""
+    """A run to claim. Its registered task contains the task kind, and if it has none, its spec does."""
 
     @property
     def job_id(self) -> str: ...
@@ -86,10 +89,10 @@ async def call_back(tx: Tx, tenant: str, task_id: str, kind: str) -> None:
         await tx.execute(WAIT_FOR_KIND, b=called)
 
 
-async def kinds_of(tx: Tx, run_ids: Sequence[str]) -> dict[str, str]:
-    """Return the task kinds of live runs, by run id."""
+async def sorts_of(tx: Tx, run_ids: Sequence[str]) -> dict[str, TaskSort]:
+    """Return the task kinds of live runs and the names of their Python functions, by run id."""
     found = starmap(_TaskOfRun, await tx.fetch(TASKS_OF_RUNS, b=list(run_ids)))
-    return {run.id: _kind(run) for run in found}
+    return {run.id: sort_of(run.job_id, run.spec, run.task) for run in found}
 
 
 class _TaskOfRun(Struct, frozen=True):
@@ -102,9 +105,15 @@ class _TaskOfRun(Struct, frozen=True):
 
 
 def _kind(each: Candidate) -> str:
+    return sort_of(each.job_id, each.spec, each.task)[0]
+
+
+def sort_of(job_id: str, spec: str, task: str | None) -> TaskSort:
+    """Return the task kind of a run, and the name of its Python function, if it has one. `task` is the JSON of its
+    registered task; None: its spec contains the task."""
     try:
-        task = _decode_spec(each.spec).task if each.task is None else _decode_task(each.task)
+        found = _decode_spec(spec).task if task is None else _decode_task(task)
     except msgspec.MsgspecError as error:
-        unread(each.job_id, error)
-        return UNKNOWN_KIND
-    return UNKNOWN_KIND if task is None else task.kind
+        unread(job_id, error)
+        return UNKNOWN_KIND, None
+    return (UNKNOWN_KIND, None) if found is None else (found.kind, found.function)

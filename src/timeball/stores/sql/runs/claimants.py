@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice, repeat, zip_longest
 from typing import NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from timeball.domain.dispatch.placement import UNLIMITED, Need, Offer, kind_label, tenant_label
 from timeball.domain.instant import Micros
 from timeball.ports.store.runs import SlotRequest
 from timeball.stores.sql.driver import Tx
-from timeball.stores.sql.runs.workers import RESTRICTED
+from timeball.stores.sql.runs.workers import RESTRICTED, split_labels
 from timeball.stores.sql.statements import query
 
 LEASED_SESSIONS = query("leased_sessions")
+OFFERS = query("offers")
+SHARES_HELD = query("shares_held")
 
 
 class LeasedSession(NamedTuple):
@@ -33,16 +37,18 @@ class LeasedSession(NamedTuple):
 
 
 class Claimants(Struct, frozen=True):
-    """The workers with a valid lease that request runs, and which checks the claim needs."""
+    """The workers with a valid lease that request runs, and the facts that decide which checks the claim needs."""
 
     sessions: dict[str, LeasedSession]
     wants: list[SlotRequest]
     failing_host: bool = False
     """True if a host has recent failures, so that circuit breakers must be checked."""
     constrained: bool = False
-    """True if runs with a placement profile are waiting. Not every worker can execute such runs."""
+    """True if runs with a placement profile are ready. Not every worker can execute such runs."""
+    unconstrained: bool = False
+    """True if runs without a placement profile are ready, now or later."""
     level: int | None = None
-    """The priority of all waiting runs without a placement profile, if all of them have the same one; else None."""
+    """The priority of the ready runs without a placement profile, if all of them have the same one; else None."""
 
     @property
     def for_all_kinds(self) -> list[SlotRequest]:
@@ -68,5 +74,58 @@ async def claimants(tx: Tx, wants: Sequence[SlotRequest], ahead: Micros) -> Clai
         [want for want in wants if want.session in sessions],
         bool(any_of_them.failing_host),
         bool(any_of_them.constrained),
+        any_of_them.lowest is not None,
         any_of_them.lowest if any_of_them.lowest == any_of_them.highest else None,
     )
+
+
+def interleaved(wants: Sequence[SlotRequest], limit: int) -> list[SlotRequest]:
+    """Return one slot request per free slot, at most `limit`, alternating between workers, so that a few runs are
+    spread over all workers."""
+    if len(wants) == 1:
+        (only,) = wants
+        return [only] * min(only.slots, limit)
+    turns = zip_longest(*(repeat(want, want.slots) for want in wants))
+    return list(islice((want for turn in turns for want in turn if want is not None), limit))
+
+
+def slots_only(wants: Iterable[SlotRequest], leased: Mapping[str, LeasedSession]) -> list[Offer]:
+    """Return the free slots of workers as offers with unlimited CPU and memory, for candidates that need no more than
+    slots."""
+    return [
+        Offer(
+            session=want.session,
+            slots=want.slots,
+            cpu=UNLIMITED,
+            memory=UNLIMITED,
+            dedicated=bool(leased[want.session].dedicated),
+            reserved_for=leased[want.session].reserved_for,
+        )
+        for want in wants
+    ]
+
+
+async def lock_offers(
+    tx: Tx, wants: Mapping[str, SlotRequest], leased: Mapping[str, LeasedSession]
+) -> tuple[dict[str, Offer], list[Offer]]:
+    """Lock the workers of these requests, except those that another server claims for. Return the capacity that each
+    would have if it executed no run, by session, and their free capacity."""
+    idle: dict[str, Offer] = {}
+    for session, slots, labels, cpu, memory, dedicated in await tx.fetch(OFFERS, b=list(wants)):
+        stored = split_labels(labels, dedicated)
+        idle[session] = Offer(
+            session=session,
+            slots=slots,
+            cpu=UNLIMITED if cpu < 0 else cpu,
+            memory=UNLIMITED if memory < 0 else memory,
+            labels=frozenset(stored.labels),
+            dedicated=stored.dedicated,
+            reserved_for=leased[session].reserved_for,
+            kinds=None if stored.kinds is None else frozenset(map(kind_label, stored.kinds)),
+            tenants=None if stored.tenants is None else frozenset(map(tenant_label, stored.tenants)),
+        )
+    free = {session: structs.replace(offer, slots=wants[session].slots) for session, offer in idle.items()}
+    for session, held in await tx.fetch(SHARES_HELD, b=list(free)):
+        cpu, memory = map(int, held.split("|"))
+        free[session].take(Need(0, cpu, memory))
+    return idle, list(free.values())

@@ -5,9 +5,11 @@ only if one of them shares a limit, or needs a certain worker."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
-from itertools import islice, repeat, starmap, zip_longest
+from itertools import chain, starmap
 from operator import itemgetter
 from typing import Final
 
@@ -15,10 +17,13 @@ import msgspec
 from msgspec import Struct
 
 from timeball.domain.dispatch import placement
-from timeball.domain.dispatch.placement import PLAIN, UNLIMITED, Need, Offer, kind_label
+from timeball.domain.dispatch.claim_rooms import ClaimRooms, TaskSort
+from timeball.domain.dispatch.fair_share import FairShares
+from timeball.domain.dispatch.placement import Offer
 from timeball.domain.dispatch.priority import bound, rank
 from timeball.domain.instant import MINUTE, SECOND, Micros
 from timeball.domain.planning.planning_failure import put_off_until
+from timeball.domain.tenant import DEFAULT_TENANT
 from timeball.ports.store.runs import Claimed, SlotRequest
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Row, Tx
@@ -30,26 +35,28 @@ from timeball.stores.sql.runs.candidates import (
     ID,
     NOW,
     PRIORITY,
+    PROFILE,
     SPEC,
     TASK,
     UNREADABLE,
     ClaimCandidate,
+    Fit,
     claim_of,
     claim_row,
+    fit,
     gates_of,
     may_be_http,
     need_of_run,
+    sort_of_run,
 )
-from timeball.stores.sql.runs.claimants import LeasedSession, claimants
+from timeball.stores.sql.runs.claimants import LeasedSession, claimants, interleaved, lock_offers, slots_only
 from timeball.stores.sql.runs.gates import NO_HOSTS, FailingHosts, GateBatch, Gates, failing_hosts
-from timeball.stores.sql.runs.workers import DEDICATED, split_labels
 from timeball.stores.sql.statements import many, query, text
+from timeball.stores.sql.tenants import running_quota
 
 CLAIM = query("claim")
 CLAIM_FOR_ONE = query("claim_for_one")
 HOLD_SHARES = query("hold_shares")
-OFFERS = query("offers")
-SHARES_HELD = query("shares_held")
 RESERVED_PROFILES = query("reserved_profiles")
 RESERVE = query("reserve")
 PROFILES_WAITING = query("profiles_waiting")
@@ -68,10 +75,10 @@ MAX_CLAIMS: Final = 1_000
 """Maximum number of due runs without a placement profile that one claim assigns, and of runs of each placement profile,
 even if the workers have more free slots. The next runs are claimed while these execute."""
 MAX_AHEAD: Final = 5_000
-"""Maximum number of runs that one claim assigns if some of them are not due yet. A worker starts such a run after a
-delay that begins when the answer arrives. With two claims, runs of the second answer might start before runs of the
-first, so one claim may assign more of them.
-"""
+"""Maximum number of runs without a placement profile that one claim assigns if some of them are not due yet. A worker
+starts such a run after a delay that begins when the answer arrives. With two claims, runs of the second answer might
+start before runs of the first, so one claim may assign more than `MAX_CLAIMS`."""
+NO_SORT: Final[TaskSort] = ("", None)
 _ORDER_OF_LEVEL = itemgetter(ELIGIBLE_AT, FIRE_TIME, ID)
 """Sorts the rows of runs of one priority by rank."""
 
@@ -97,13 +104,19 @@ class AssignedRun(Struct, frozen=True):
     now: Micros
     again: bool = False
     left: int = 0
+    short: bool = False
+    crowded: bool = False
+    pooled: bool = False
+    """True if a run may be in a slot pool of its worker."""
 
     def claimed(self) -> Claimed:
-        claims = [claim_of(*each) for each in self.runs]
-        return Claimed(claims, self.now, self.again, self.left, more=len(claims) >= MAX_CLAIMS)
+        claims = [claim_of(*each, self.pooled) for each in self.runs]
+        return Claimed(claims, self.now, self.again, self.left, len(claims) >= MAX_CLAIMS, self.short, self.crowded)
 
 
-async def claim(tx: Tx, wants: Sequence[SlotRequest], ahead: Micros, credit: Micros, before: Micros) -> AssignedRun:
+async def claim(
+    tx: Tx, wants: Sequence[SlotRequest], ahead: Micros, credit: Micros, before: Micros, sharing: FairShares
+) -> AssignedRun:
     waiting = await claimants(tx, wants, ahead)
     leased, constrained = waiting.sessions, waiting.constrained
     if not leased:
@@ -115,7 +128,7 @@ async def claim(tx: Tx, wants: Sequence[SlotRequest], ahead: Micros, credit: Mic
     wanted = sum(want.slots for want in requests)
     claimable = _claimable(credit, level is not None)
     free = min(len(slots), MAX_CLAIMS)
-    rows = await tx.fetch(claimable, ahead=ahead, free=free, level=level) if slots else []
+    rows = await tx.fetch(claimable, ahead=ahead, free=free, level=level) if slots and waiting.unconstrained else []
     if len(rows) == free < len(slots) and any(row[ELIGIBLE_AT] > row[NOW] for row in rows):
         rows = await tx.fetch(claimable, ahead=ahead, free=len(slots), level=level)
     gated = any(row[GATED] for row in rows)
@@ -125,18 +138,23 @@ async def claim(tx: Tx, wants: Sequence[SlotRequest], ahead: Micros, credit: Mic
     ):
         failing = await failing_hosts(tx)
         gated = gated or any(gates_of(ClaimCandidate(*row), failing) is not None for row in rows)
-    if constrained or by_kind or gated:
-        if len(slots) < LOOK_AT and rows and (gated or by_kind):  # most candidates may wait at a gate or be refused
+    limited = bool(rows) and sharing.limits([DEFAULT_TENANT])
+    if rows and level is None:
+        rows.sort(key=partial(_order, rows[0][NOW], credit))
+    else:
+        rows.sort(key=_ORDER_OF_LEVEL)
+    plain = not (constrained or by_kind or gated or limited)
+    pooled = fit(rows, slots) if plain else Fit.FITS
+    crowded = pooled is Fit.CROWDED
+    if crowded or not plain:
+        # Most candidates may wait at a gate or for a slot of their pool, or be refused.
+        if len(slots) < LOOK_AT and rows and (gated or by_kind or crowded):
             rows = await tx.fetch(claimable, ahead=ahead, free=LOOK_AT, level=level)
-        choice = _Choice(tx, waiting.wants, leased, credit)
+        choice = _Choice(tx, waiting.wants, leased, credit, sharing)
         return await choice.make(rows, ahead, before, constrained or bool(by_kind), failing)
     if not rows:
         return AssignedRun([], before, left=wanted)
     now: Micros = rows[0][NOW]
-    if level is None:
-        rows.sort(key=partial(_order, now, credit))
-    else:
-        rows.sort(key=_ORDER_OF_LEVEL)
     tokens = await tx.tokens(len(rows))
     assigned = list(zip(rows, tokens, slots, strict=False))
     first_token = tokens[0]
@@ -147,7 +165,7 @@ async def claim(tx: Tx, wants: Sequence[SlotRequest], ahead: Micros, credit: Mic
         await tx.execute(CLAIM_FOR_ONE, b=ids, first_token=first_token, at=now, **claimant)
     else:
         await tx.execute(CLAIM, b=[claim_row(*each, leased) for each in assigned], at=now)
-    return AssignedRun(assigned, now, left=wanted - len(assigned))
+    return AssignedRun(assigned, now, left=wanted - len(assigned), pooled=pooled is Fit.FITS)
 
 
 def _order(now: Micros, credit: Micros, row: Row) -> tuple[bool, Micros, Micros, str]:
@@ -161,27 +179,47 @@ class _Choice:
     runs first, then in the order of their rank."""
 
     def __init__(
-        self, tx: Tx, wants: Sequence[SlotRequest], leased: Mapping[str, LeasedSession], credit: Micros
+        self,
+        tx: Tx,
+        wants: Sequence[SlotRequest],
+        leased: Mapping[str, LeasedSession],
+        credit: Micros,
+        sharing: FairShares,
     ) -> None:
         self._tx = tx
         self._wants = {want.session: want for want in wants}
+        self._rooms = ClaimRooms({want.session: want.room for want in wants})
+        self._crowded = False
+        """True if a run waits for a free slot of its pool."""
         self._leased = leased
         self._credit = credit
+        self._sharing = sharing
         self._now: Micros = 0
         self._idle: dict[str, Offer] = {}
         """The capacity that each worker would have if it executed no run."""
+        self._last_read: frozenset[str] = frozenset()
+        """The last run of each placement profile that may have further runs, which this claim did not read."""
 
     async def make(
         self, rows: list[Row], ahead: Micros, before: Micros, constrained: bool, failing: FailingHosts
     ) -> AssignedRun:
-        offers = await self._offers() if constrained else self._slots_only()
+        waiting = [each for (each,) in await self._tx.fetch(PROFILES_WAITING, ahead=ahead)] if constrained else []
+        alike = not any(self._leased[each].dedicated for each in self._wants)
+        slots_suffice = not constrained or (alike and all(placement.need_of(each).is_only_pooled for each in waiting))
+        if slots_suffice:
+            offers = slots_only(self._wants.values(), self._leased)
+        else:
+            self._idle, offers = await lock_offers(self._tx, self._wants, self._leased)
         again = len(offers) < len(self._wants)
         if constrained:
-            rows = [*rows, *await self._constrained(offers, ahead)]
+            rows = [*rows, *await self._constrained(waiting, offers, ahead, bool(rows))]
         if not rows:
-            return AssignedRun([], before, again and _left(offers) > 0, _left(offers))
+            left = placement.open_slots(offers)
+            return AssignedRun([], before, again and left > 0, left, crowded=self._crowded)
         self._now = rows[0][NOW]
         candidates = sorted(starmap(ClaimCandidate, rows), key=self._order)
+        room = await running_quota.room(self._tx, self._sharing, (each.tenant for each in candidates))
+        candidates = [each for each in candidates if room.has(each.tenant)]
         looked_at = candidates if failing != NO_HOSTS else [each for each in candidates if each.gated]
         gates = {each.id: gates_of(each, failing) for each in looked_at}
         wanted = [each for each in gates.values() if isinstance(each, Gates)]
@@ -190,8 +228,15 @@ class _Choice:
         unfit: dict[str, ClaimCandidate] = {}
         by_kind = any(offer.kinds is not None for offer in offers)
         set_aside: list[tuple[str, str]] = []
+        full: set[str] = set()
+        """The profiles whose first run waits for a free slot of its pool."""
         unreadable: list[tuple[str, Micros]] = []
-        for each in candidates:
+        read_up: set[str] = set()  # tenants with a run that was not read and ranks higher than their next candidates
+        due = bisect_left(candidates, True, key=self._is_early)
+        in_turn = self._sharing.in_turn
+        for each in chain(in_turn(candidates[:due]), in_turn(candidates[due:])):
+            if not room.has(each.tenant):
+                continue
             need = need_of_run(each)
             if gates.get(each.id) is UNREADABLE:
                 unreadable.append((each.id, put_off_until(each.fire_time, self._now)))
@@ -201,13 +246,38 @@ class _Choice:
                     set_aside.append((each.id, str(placement.profile(named, each.priority))))
                     continue
                 need = named
-            offer = None if each.profile in unfit else placement.choose(need, each.profile, offers)
+            if each.profile in full:
+                continue
+            sort = sort_of_run(each) if self._rooms else NO_SORT
+            queue = self._rooms.known_queue(sort, need, each.profile, each.priority)
+            if queue is not None:
+                set_aside.append((each.id, queue))
+                continue
+            able = self._rooms.open_to(sort, need, offers)
+            offer = None if each.profile in unfit else placement.most_free(need, each.profile, able)
+            if offer is None and self._rooms:
+                queue = self._rooms.crowded(sort, need, each.profile, each.priority, offers)
+            if queue is not None:
+                self._crowded = True
+                if queue != each.profile:
+                    set_aside.append((each.id, queue))
+                else:
+                    full.add(queue)
+                    if need.slots > 1:  # smaller runs would always take the free slots of the pool first
+                        unfit.setdefault(queue, each)
+                continue
             passes = gates.get(each.id)
             at = max(self._now, each.eligible_at)
             if offer is None:
                 if each.profile is not None:
                     unfit.setdefault(each.profile, each)
-            elif passes is not None and not batch.knows(passes):
+                continue
+            if each.tenant in read_up:
+                continue
+            if each.id in self._last_read:
+                read_up.add(each.tenant)
+                again = True
+            if passes is not None and not batch.knows(passes):
                 again = True
             elif passes is not None and (closed := batch.closed(passes, at)) is not None:
                 batch.park(each.id, passes, closed, self._rank(each))
@@ -216,6 +286,9 @@ class _Choice:
                 if passes is not None:
                     batch.pass_through(each.id, passes, at)
                 offer.take(need)
+                self._rooms.take(sort, need, offer.session)
+                room.take(each.tenant)
+                self._sharing.charge(each.tenant, need.slots, offer.serves)
                 chosen.append((each, offer))
         await batch.write(self._tx)
         if unreadable:  # else every claim would consider them first
@@ -226,65 +299,54 @@ class _Choice:
             again = True
         assigned = await self._assign(chosen, gates)
         await self._reserve(offers, chosen, unfit)
-        return AssignedRun(assigned, self._now, again and any(offer.slots > 0 for offer in offers), _left(offers))
+        some_left = any(offer.slots > 0 for offer in offers)
+        return AssignedRun(
+            assigned,
+            self._now,
+            again and some_left,
+            placement.open_slots(offers),
+            room.is_short and some_left,
+            self._crowded and some_left,
+            pooled=True,
+        )
 
     def _rank(self, each: ClaimCandidate) -> Micros:
         return rank(each.eligible_at, each.priority, self._credit)
 
+    def _is_early(self, each: ClaimCandidate) -> bool:
+        return each.eligible_at > self._now
+
     def _order(self, each: ClaimCandidate) -> tuple[bool, Micros, Micros, str]:
         return each.eligible_at > self._now, self._rank(each), each.fire_time, each.id
 
-    def _slots_only(self) -> list[Offer]:
-        """Return the free slots of the waiting workers as offers with unlimited CPU and memory, because no candidate
-        needs more than slots."""
-        return [
-            Offer(
-                session=want.session,
-                slots=want.slots,
-                cpu=UNLIMITED,
-                memory=UNLIMITED,
-                dedicated=bool(self._leased[want.session].dedicated),
-                reserved_for=self._leased[want.session].reserved_for,
-            )
-            for want in self._wants.values()
-        ]
-
-    async def _offers(self) -> list[Offer]:
-        """Lock the waiting workers and return their free capacity. A worker that another server claims for is left
-        out."""
-        for session, slots, labels, cpu, memory, dedicated in await self._tx.fetch(OFFERS, b=list(self._wants)):
-            own_labels, kinds = split_labels(labels, dedicated)
-            self._idle[session] = Offer(
-                session=session,
-                slots=slots,
-                cpu=UNLIMITED if cpu < 0 else cpu,
-                memory=UNLIMITED if memory < 0 else memory,
-                labels=frozenset(own_labels),
-                dedicated=bool(dedicated & DEDICATED),
-                reserved_for=self._leased[session].reserved_for,
-                kinds=None if kinds is None else frozenset(map(kind_label, kinds)),
-            )
-        offers = {
-            session: msgspec.structs.replace(offer, slots=self._wants[session].slots)
-            for session, offer in self._idle.items()
-        }
-        for session, held in await self._tx.fetch(SHARES_HELD, b=list(offers)):
-            cpu, memory = map(int, held.split("|"))
-            offers[session].take(Need(0, cpu, memory))
-        return list(offers.values())
-
-    async def _constrained(self, offers: Sequence[Offer], ahead: Micros) -> list[Row]:
-        """Return the runs whose placement profile one of the waiting workers satisfies. Other servers claim the other
-        runs.
-        """
-        waiting = [profile for (profile,) in await self._tx.fetch(PROFILES_WAITING, ahead=ahead)]
-        suited = [each for each in waiting if any(offer.may_suit(placement.need_of(each)) for offer in offers)]
+    async def _constrained(
+        self, waiting: Sequence[str], offers: Sequence[Offer], ahead: Micros, more: bool
+    ) -> list[Row]:
+        """Return the first ready runs with a placement profile that one of the offers may satisfy. `waiting` are the
+        profiles with ready runs. `ahead` also allows runs that become due within that time. Runs of other profiles are
+        left for other workers. `more`: runs without a profile are ready, too."""
+        fitting = [each for each in waiting if any(offer.may_suit(placement.need_of(each)) for offer in offers)]
+        suited = [each for each in fitting if self._rooms.may_serve(each, offers)]
+        self._crowded = len(suited) < len(fitting)
         if not suited:
             return []
-        free = min(sum(offer.slots for offer in offers), MAX_CLAIMS)
+        wanted = min(sum(offer.slots for offer in offers), MAX_CLAIMS)
+        tenants = {placement.tenant_of(each) for each in suited} | ({DEFAULT_TENANT} if more else set())
+        free = self._sharing.quota(wanted, sorted(tenants))
         if any(offer.kinds is not None for offer in offers):  # the first runs may be of other kinds
-            free = max(free, LOOK_AT)
-        return await self._tx.fetch(FITTING_RUNS, b=sorted(suited), ahead=ahead, free=free)
+            free = max(free, LOOK_AT // len(tenants))
+        limits = {each: limit for each in suited if (limit := self._rooms.limit(each, offers)) is not None}
+        unlimited = sorted(set(suited) - limits.keys())
+        rows = await self._tx.fetch(FITTING_RUNS, b=unlimited, ahead=ahead, free=free) if unlimited else []
+        if limits:
+            self._crowded = True  # more runs may wait than are read
+            most = min(free, max(limits.values()))
+            rows += await self._tx.fetch(FITTING_RUNS, b=sorted(limits), ahead=ahead, free=most)
+        if free < wanted:
+            read = Counter(row[PROFILE] for row in rows)
+            last = {row[PROFILE]: row for row in sorted(rows, key=_ORDER_OF_LEVEL)}
+            self._last_read = frozenset(row[ID] for profile, row in last.items() if read[profile] >= free)
+        return rows
 
     async def _assign(
         self, chosen: Sequence[tuple[ClaimCandidate, Offer]], gates: Mapping[str, Gates | None]
@@ -321,6 +383,7 @@ class _Choice:
             profile
             for profile, each in unfit.items()
             if self._now - each.eligible_at > bound(each.priority, self._credit)
+            and not placement.need_of(profile).is_met_by_any_slot(each.tenant)
         ]
         if late:
             taken = {profile for (profile,) in await self._tx.fetch(RESERVED_PROFILES)}
@@ -335,18 +398,3 @@ class _Choice:
                     del free[session]
         if kept:
             await self._tx.execute(RESERVE, b=[(session, *kept[session]) for session in sorted(kept)])
-
-
-def _left(offers: Sequence[Offer]) -> int:
-    """Return the number of free slots for runs without placement requirements, on workers that are not reserved."""
-    return sum(offer.slots for offer in offers if offer.suits(PLAIN) and offer.reserved_for is None)
-
-
-def interleaved(wants: Sequence[SlotRequest], limit: int) -> list[SlotRequest]:
-    """Return one slot request per free slot, at most `limit`, alternating between workers, so that a few runs are
-    spread over all workers."""
-    if len(wants) == 1:
-        (only,) = wants
-        return [only] * min(only.slots, limit)
-    turns = zip_longest(*(repeat(want, want.slots) for want in wants))
-    return list(islice((want for turn in turns for want in turn if want is not None), limit))

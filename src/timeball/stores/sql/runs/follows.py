@@ -129,8 +129,8 @@ async def record_upstream_ends(tx: Tx, ended_runs: Iterable[NewHistoryRow]) -> s
 
 
 async def apply_upstream_events(tx: Tx, jobs: Mapping[str, Job]) -> dict[str, Job]:
-    """Turn the new upstream events of jobs into fires, and return the jobs with their new next fires. The jobs are
-    locked."""
+    """Turn the new upstream events of jobs into fires, and return the jobs with their new next fires. Events that the
+    follow rule of their job does not cover (any more) are deleted. The jobs are locked."""
     found = dict(jobs)
     new_events = [UpstreamEventRow(*row) for row in await tx.fetch(NEW_UPSTREAM_EVENTS, b=sorted(jobs))] if jobs else []
     if not new_events:
@@ -246,9 +246,9 @@ async def begin(tx: Tx, jobs: Iterable[Job]) -> None:
 
 
 async def check(tx: Tx, amendments: Iterable[Amendment]) -> None:
-    """Refuse amendments by which a job would follow one that does not exist, or jobs would follow each other in a
-    circle. If an amendment has a follow rule, the table of follows stays locked until the end of the transaction, so
-    that two amendments cannot make a circle together."""
+    """Raise `InvalidSchedule` if an amendment would make a job follow one that does not exist, or jobs follow each
+    other in a circle. If an amendment has a follow rule, the table of follows stays locked until the end of the
+    transaction, so that two amendments cannot make a circle together."""
     rewired = [
         (each.job, wanted)
         for each in amendments

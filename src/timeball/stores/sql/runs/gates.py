@@ -6,7 +6,8 @@ is its circuit breaker.
 
 Every check or change of a gate is made under the lock on its row. That lock is taken last: a transaction that ends runs
 takes it after the locks on jobs, ordering keys and runs; a claim skips gates that are locked. A transaction that holds
-a gate waits for no other lock, so there are no deadlocks.
+a gate skips runs that are locked, and waits only for further gates, in the order of their keys, and for rows of
+`profiles`, which a claim may write. PostgreSQL breaks a deadlock that results, and the driver repeats the transaction.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class FailingHosts(Struct, frozen=True):
         return not self.complete or (tenant, host_gate(host)) in self.keys
 
     def may_include(self, host: str) -> bool:
-        """True if the last call of any tenant to this host failed, and for every host if the list is not complete."""
+        """True if the last call of some tenant to this host failed, and for every host if the list is not complete."""
         return not self.complete or any(gate == host_gate(host) for _, gate in self.keys)
 
 
@@ -261,7 +262,7 @@ async def _let_through(tx: Tx, row: GateRow, now: Micros) -> GateRow:
         record_holds(tx, await tx.fetch(LET_THROUGH, b=sorted(first)))
     look_at: Micros | None
     if room and len(first) == wanted:
-        # A run that passed the gate may never be claimed: it was cancelled, or waits for something else.
+        # Check again: a run that passed the gate is not claimed if it was cancelled, or if another rule delays it.
         look_at = now + (SOON if row.open_until is None and _kind(row) != "limit" else LATELY)
     elif room:
         look_at = now + SOON  # no run is left, or another transaction has locked them

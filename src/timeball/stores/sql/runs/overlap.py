@@ -65,7 +65,7 @@ class LiveRuns(Struct):
         return overlap.admit(self.policy, len(self.active) + len(self.waiting), len(self.waiting))
 
     def join(self, run_id: str, admission: Admission, fire_time: Micros) -> None:
-        """Add a new run that the overlap policy admitted to the live runs."""
+        """Add to the live runs a new run that the overlap policy has admitted."""
         if admission is Admission.RUN:
             self.active.append(run_id)
             return
@@ -99,8 +99,8 @@ class LiveRuns(Struct):
 
     def settle_waiting(self, *, newer: bool = False) -> list[OverlappingRun]:
         """Decide about the blocked runs of the job: unblock the first one if no run is active, and return the due runs
-        to skip. `newer` is True if a due run exists that is later than all live runs.
-        """
+        to skip. With a policy that replaces runs, these are all but the newest one, which becomes the `successor` of
+        the active runs; or all of them if `newer`, that is, if a due run exists that is later than all live runs."""
         if self.replaces and self.waiting:
             if newer:
                 replaced, self.waiting = self.waiting, []

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import starmap
 from typing import Final
 
 from timeball.domain.dispatch import overlap
+from timeball.domain.dispatch.fair_share import TenantShare
 from timeball.domain.dispatch.overlap import Overlap
 from timeball.domain.instant import Micros
 from timeball.domain.job.large_values import REFERENCE
@@ -24,6 +25,7 @@ from timeball.ports.store.runs import (
     WorkerOrders,
 )
 from timeball.ports.worker_protocol import LogChunk, Progress, Started
+from timeball.stores.sql.audit_log.recording import record_runs
 from timeball.stores.sql.changes import record_claims, record_progress
 from timeball.stores.sql.driver import Tx, scalar
 from timeball.stores.sql.names import WEAVER
@@ -61,9 +63,12 @@ class Runs(StorePart):
 
         return await self._db.read(work, slow=True) if run_ids else {}
 
+    def share_workers(self, shares: Mapping[str, TenantShare]) -> None:
+        self._sharing.shares = shares
+
     async def claim(self, wants: Sequence[SlotRequest], ahead: Micros) -> Claimed:
         async def work(tx: Tx) -> claiming.AssignedRun:
-            assigned = await claiming.claim(tx, wants, ahead, self._credit, before)
+            assigned = await claiming.claim(tx, wants, ahead, self._credit, before, self._sharing)
             record_claims(tx, assigned.runs, assigned.now)
             return assigned
 
@@ -163,6 +168,8 @@ class Runs(StorePart):
                 runs_of_tasks, _ = await lock_runs(tx, tasks)
                 runs += runs_of_tasks
             found = await cancel(tx, runs, now)
+            asked = [run.id for run in runs if run.cancel_requested_at is None]
+            record_runs(tx, {run_id: {"cancelRequested": True, "status": found[run_id].status} for run_id in asked})
             if missing := [run_id for run_id in ids if run_id not in found]:
                 for run_id, status in await tx.fetch(RUN_STATUSES, b=missing):
                     found[run_id] = Cancelling(run_id, Status(status))
@@ -197,6 +204,7 @@ class Runs(StorePart):
     async def retry_now(self, run_ids: Sequence[str]) -> list[bool]:
         async def work(tx: Tx) -> list[bool]:
             retried = {run_id for (run_id,) in await tx.fetch(RETRY_NOW, b=list(dict.fromkeys(run_ids)))}
+            record_runs(tx, {run_id: {"retriedNow": True} for run_id in sorted(retried)})
             return [run_id in retried for run_id in run_ids]
 
         return await self._db.write(work) if run_ids else []
@@ -240,8 +248,8 @@ async def replace(tx: Tx, live: LiveRuns) -> None:
 async def cancel(
     tx: Tx, runs: Sequence[RunRow], now: Micros, *, reason: str | None = None, kill: bool = False
 ) -> dict[str, Cancelling]:
-    """End waiting runs, and request the cancellation of running ones. The runs, their jobs and ordering keys are
-    locked."""
+    """End waiting runs, and request the cancellation of running ones. Return what became of each, by id. With `kill`,
+    jobs are ended at once, without their grace. The runs, their jobs and ordering keys are locked."""
     found: dict[str, Cancelling] = {}
     over: list[NewHistoryRow] = []
     for run in runs:

@@ -21,14 +21,16 @@ from timeball.stores.sql.changes import record_successes
 from timeball.stores.sql.driver import Row, Tx, Work
 from timeball.stores.sql.rows.values import bounded, plain
 from timeball.stores.sql.runs.gates import FailingHosts, failing_hosts
-from timeball.stores.sql.statements import piecemeal, query
+from timeball.stores.sql.schema.runs import OFFLOADED_SIZES, OffloadedSizeRow
+from timeball.stores.sql.schema.table import as_tuple
+from timeball.stores.sql.statements import piecemeal, planned_once, query
 
-RECORD_SUCCESSES = piecemeal(query("record_successes", session_column="", session=":session"))
+RECORD_SUCCESSES = planned_once(piecemeal(query("record_successes", session_column="", session=":session")))
 """The statement for attempts of one session, the usual case: its id is sent once, not with every row."""
-RECORD_SUCCESSES_OF_SESSIONS = piecemeal(
-    query("record_successes", session_column=", session text", session="b.session")
+RECORD_SUCCESSES_OF_SESSIONS = planned_once(
+    piecemeal(query("record_successes", session_column=", session text", session="b.session"))
 )
-DELETE_RUNS = query("delete_runs")
+DELETE_RUNS = planned_once(query("delete_runs"))
 _RUN_ID = attrgetter("run_id")
 
 
@@ -74,6 +76,7 @@ def settling(settlements: Sequence[Settlement]) -> Work[list[Settled]]:
     settled = [Settled(each.run_id, Status.SUCCEEDED) for each in settlements]
     called = {each.host for each in settlements if each.host is not None}
     repeats = len(set(ids)) < len(ids)
+    sizes = [_offloaded_size(each) for each in ordered if each.offloaded]
 
     async def work(tx: Tx) -> list[Settled]:
         if repeats:
@@ -83,10 +86,17 @@ def settling(settlements: Sequence[Settlement]) -> Work[list[Settled]]:
         if await tx.execute(record, b=ended, **same) < len(ended):
             raise NotPlain
         await tx.execute(DELETE_RUNS, b=ids)
+        if sizes:
+            await tx.insert_missing(OFFLOADED_SIZES, sizes)
         record_successes(tx, settlements)
         return settled
 
     return work
+
+
+def _offloaded_size(settlement: Settlement) -> Row:
+    """Return the row for a result that is an object in the object storage."""
+    return as_tuple(OffloadedSizeRow(settlement.run_id, settlement.attempt, "result", settlement.offloaded))
 
 
 def _ended(settlement: Settlement) -> Row:

@@ -35,7 +35,14 @@ from timeball.stores.sql.runs import follows, gates, ordering_keys
 from timeball.stores.sql.runs.backfill_counts import count_ended
 from timeball.stores.sql.runs.gates import FailingHosts, GateAnswer, GateKey
 from timeball.stores.sql.runs.ordering_keys import EndedRun
-from timeball.stores.sql.schema.runs import ATTEMPTS, AttemptRow, NewHistoryRow, RunRow
+from timeball.stores.sql.schema.runs import (
+    ATTEMPTS,
+    OFFLOADED_SIZES,
+    AttemptRow,
+    NewHistoryRow,
+    OffloadedSizeRow,
+    RunRow,
+)
 from timeball.stores.sql.schema.table import as_tuple
 from timeball.stores.sql.statements import many, query
 
@@ -91,8 +98,10 @@ class _Writes(Struct):
     """Results of calls to hosts."""
     waiting: list[tuple[RunRow, Status]] = []
     """Runs that wait for another attempt."""
+    offloaded: list[Row] = []
+    """Sizes of results that are objects in the object storage."""
     without_answer: list[str] = []
-    """The ids of runs that ended without an answer from the host that they call."""
+    """The ids of runs that ended without an answer from a host. One of them may have been the probe of its host."""
 
 
 async def settle(tx: Tx, settlements: Sequence[Settlement]) -> list[Settled | None]:
@@ -250,6 +259,9 @@ def _apply(writes: _Writes, run: RunRow, settlement: Settlement, transition: Tra
     to = transition.to
     if isinstance(to, Status):
         writes.history.append(_ended(run, settlement, to, transition))
+        if to is Status.SUCCEEDED and settlement.offloaded:
+            size = OffloadedSizeRow(run.id, run.attempt, "result", settlement.offloaded)
+            writes.offloaded.append(as_tuple(size))
         if run.serial and run.origin != Origin.TASK:
             writes.released.add(run.job_id)
         return to
@@ -353,6 +365,8 @@ def _ended(run: RunRow, settlement: Settlement, status: Status, transition: Tran
 
 async def _persist(tx: Tx, writes: _Writes) -> None:
     await finish(tx, writes.history)
+    if writes.offloaded:
+        await tx.insert_missing(OFFLOADED_SIZES, writes.offloaded)
     if writes.attempts:
         await tx.insert(ATTEMPTS, writes.attempts)
     if writes.again:

@@ -3,23 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 from itertools import starmap
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
 
 from timeball.domain import duration
-from timeball.domain.dispatch.placement import KIND_MARK, PLAIN, Need, kind_label, need_of, total
+from timeball.domain.audit_log.entry import SYSTEM_CHAIN
+from timeball.domain.dispatch.placement import (
+    KIND_MARK,
+    PLAIN,
+    TENANT_MARK,
+    Need,
+    kind_label,
+    need_of,
+    tenant_label,
+    tenant_of,
+    total,
+)
+from timeball.domain.dispatch.slot_pools import SlotPool
 from timeball.domain.errors import Invalid
 from timeball.domain.events import EventType
 from timeball.domain.instant import Micros
 from timeball.domain.run.lifecycle import LEASE, Lost, Outcome, Released, report_due_at
 from timeball.domain.task.kinds import KINDS
 from timeball.domain.task.task import DEFAULT_GRACE
+from timeball.domain.tenant import DEFAULT_TENANT
 from timeball.ports.store.runs import Settlement
 from timeball.ports.store.workers import Lease, SessionEnd, Unreported, WorkerRecord
 from timeball.ports.worker_protocol import LOCAL_KEY
+from timeball.stores.sql.audit_log.recording import record
 from timeball.stores.sql.changes import record_worker
 from timeball.stores.sql.driver import Tx, scalar
 from timeball.stores.sql.part import StorePart
@@ -45,10 +60,22 @@ DEDICATED = 1
 RESTRICTED = 2
 """Bit of the column `dedicated`: the worker accepts only some task kinds, which are stored among its labels. An older
 server treats such a worker as a dedicated one, and assigns it no run without a label."""
+BOUND = 4
+"""Bit of the column `dedicated`: beside `DEDICATED`, of a worker that does not serve the default tenant, and is not
+dedicated to labels that a user gave. Its tenants are stored among its labels. Every older server assigns it no run
+without a label."""
 UNLIMITED = -1
 """CPU or memory of a worker that declares no limit."""
 
 _words = msgspec.json.Decoder(list[str]).decode
+_decode_pools = msgspec.json.Decoder(tuple[SlotPool, ...]).decode
+
+
+@lru_cache
+def read_pools(pools: str | None) -> tuple[SlotPool, ...]:
+    """Return the pools of a worker from the column in which they are stored. Each beat reads them, so they are decoded
+    once."""
+    return () if pools is None else _decode_pools(pools)
 
 
 class Workers(StorePart):
@@ -65,25 +92,32 @@ class Workers(StorePart):
                 lease=lease,
                 cpu=UNLIMITED if worker.cpu is None else min(round(worker.cpu * 1000), LARGEST),
                 memory=UNLIMITED if worker.memory_mb is None else min(worker.memory_mb, LARGEST),
-                dedicated=DEDICATED * worker.dedicated + RESTRICTED * (worker.kinds is not None),
+                dedicated=_dedicated(worker),
                 key=worker.key,
                 after=after,
+                pools=None if not worker.pools else msgspec.json.encode(worker.pools).decode(),
             )
-            record_worker(tx, EventType.WORKER_REGISTERED, worker.session, worker.name)
+            record_worker(tx, EventType.WORKER_REGISTERED, worker.session, worker.name, worker.tenants)
             return scalar(registered) is not None
 
         return await self._db.write(work)
 
     async def drain(self, session: str) -> bool:
         async def work(tx: Tx) -> bool:
-            return bool(await tx.fetch(DRAIN, session=session))
+            drained = bool(await tx.fetch(DRAIN, session=session))
+            if drained:
+                record(tx, "worker", session, after={"draining": True}, chain=SYSTEM_CHAIN)
+            return drained
 
         return await self._db.write(work)
 
     async def renew(self, sessions: Sequence[tuple[str, str]], lease: Micros) -> list[Lease | None]:
         async def work(tx: Tx) -> list[Lease | None]:
             rows = await tx.fetch(RENEW, b=sorted(set(sessions)), lease=lease)
-            renewed = {session: Lease(name, key, since is not None) for session, name, key, since in rows}
+            renewed = {
+                session: Lease(name, key, since is not None, read_pools(pools))
+                for session, name, key, since, pools in rows
+            }
             return [
                 found if (found := renewed.get(session)) is not None and found.key in (None, key) else None
                 for session, key in sessions
@@ -99,8 +133,8 @@ class Workers(StorePart):
 
     async def lapsed(self, limit: int) -> list[Settlement]:
         async def mark(tx: Tx) -> None:
-            for session, name in await tx.fetch(LAPSE):
-                record_worker(tx, EventType.WORKER_LOST, session, name)
+            for session, name, labels, dedicated in await tx.fetch(LAPSE):
+                record_worker(tx, EventType.WORKER_LOST, session, name, split_labels(labels, dedicated).tenants)
 
         async def find(tx: Tx) -> list[Settlement]:
             lost = starmap(_LostAttempt, await tx.fetch(LOST_RUNS, limit=limit))
@@ -126,10 +160,12 @@ class Workers(StorePart):
 
     async def end_session(self, session: str, key: str = LOCAL_KEY) -> bool:
         async def work(tx: Tx) -> bool:
-            if not await tx.fetch(END_SESSION, session=session, key=key):
+            ended = await tx.fetch(END_SESSION, session=session, key=key)
+            if not ended:
                 return False
             await _give_back(tx, session, frozenset(), LARGEST)
-            record_worker(tx, EventType.WORKER_LEFT, session)
+            ((labels, dedicated),) = ended
+            record_worker(tx, EventType.WORKER_LEFT, session, tenants=split_labels(labels, dedicated).tenants)
             return True
 
         return await self._db.write(work)
@@ -140,24 +176,32 @@ class Workers(StorePart):
 
         return await self._db.write(work)
 
-    async def workers(self) -> list[WorkerRecord]:
-        return await self._db.read(alive, slow=True)
+    async def workers(self, tenant: str | None = None) -> list[WorkerRecord]:
+        async def work(tx: Tx) -> list[WorkerRecord]:
+            found = await alive(tx, tenant)
+            return found if tenant is None else [each.for_tenant(tenant) for each in found if each.serves(tenant)]
 
-    async def gone_workers(self, limit: int) -> list[WorkerRecord]:
+        return await self._db.read(work, slow=True)
+
+    async def gone_workers(self, limit: int, tenant: str | None = None) -> list[WorkerRecord]:
         async def work(tx: Tx) -> list[WorkerRecord]:
             rows = await tx.fetch(GONE_WORKERS, lease=LEASE, limit=limit)
-            return [
+            gone = [
                 msgspec.structs.replace(_worker(row, {}), ended=SessionEnd.LOST if was_lost else SessionEnd.LEFT)
                 for *row, was_lost in rows
             ]
+            return gone if tenant is None else [each.for_tenant(tenant) for each in gone if each.serves(tenant)]
 
         return await self._db.read(work, slow=True, may_lag=True)
 
 
-async def alive(tx: Tx) -> list[WorkerRecord]:
-    """Return the workers with a valid lease, newest first, without those whose API key was revoked."""
+async def alive(tx: Tx, tenant: str | None = None) -> list[WorkerRecord]:
+    """Return the workers with a valid lease, newest first, without those whose API key was revoked. With a tenant, only
+    the runs of this tenant are counted."""
     held: dict[str, list[tuple[Need, int]]] = {}
     for session, profile, count in await tx.fetch(SHARES_USED):
+        if tenant is not None and tenant_of(profile) != tenant:
+            continue
         held.setdefault(session, []).append((PLAIN if profile is None else need_of(profile), count))
     return [_worker(row, held) for row in await tx.fetch(WORKERS)]
 
@@ -231,29 +275,59 @@ def _settlement(held: _HeldAttempt, outcome: Outcome, started_at: Micros | None)
     )
 
 
+def _dedicated(worker: WorkerRecord) -> int:
+    bound = worker.tenants is not None and DEFAULT_TENANT not in worker.tenants
+    dedicated = DEDICATED if worker.dedicated else (DEDICATED + BOUND) * bound
+    return dedicated + RESTRICTED * (worker.kinds is not None)
+
+
 def _labels(worker: WorkerRecord) -> list[str]:
-    """Return the labels to store: those of the worker, and the task kinds that it accepts, if not all."""
-    labels = [label for label in worker.labels if not label.startswith(KIND_MARK)]
-    return labels + ([] if worker.kinds is None else [kind_label(kind) for kind in KINDS if kind in worker.kinds])
+    """Return the labels to store: those of the worker, the task kinds that it accepts, and the tenants that it serves,
+    if not all."""
+    labels = [label for label in worker.labels if label[:1] not in (KIND_MARK, TENANT_MARK)]
+    labels += [] if worker.kinds is None else [kind_label(kind) for kind in KINDS if kind in worker.kinds]
+    return labels + ([] if worker.tenants is None else [tenant_label(tenant) for tenant in sorted(worker.tenants)])
 
 
-def split_labels(labels: str, dedicated: int) -> tuple[list[str], list[str] | None]:
-    """Return the labels of a worker and the task kinds that it accepts, from the columns in which they are stored."""
+class StoredLabels(NamedTuple):
+    """What the columns `labels` and `dedicated` say of a worker."""
+
+    labels: list[str]
+    dedicated: bool
+    kinds: list[str] | None
+    tenants: list[str] | None
+
+
+def split_labels(labels: str, dedicated: int) -> StoredLabels:
+    """Return the labels of a worker, the task kinds that it accepts, and the tenants that it serves, from the columns
+    in which they are stored."""
     words = _words(labels)
-    own = [word for word in words if not word.startswith(KIND_MARK)]
-    return own, [word.removeprefix(KIND_MARK) for word in words if word not in own] if dedicated & RESTRICTED else None
+    kinds = [word[1:] for word in words if word.startswith(KIND_MARK)]
+    tenants = [word[1:] for word in words if word.startswith(TENANT_MARK)]
+    return StoredLabels(
+        [word for word in words if word[:1] not in (KIND_MARK, TENANT_MARK)],
+        bool(dedicated & DEDICATED) and not dedicated & BOUND,
+        kinds if dedicated & RESTRICTED else None,
+        tenants or None,
+    )
+
+
+def serves(tenant: str, labels: str, dedicated: int) -> bool:
+    """True if a worker with these columns serves a tenant."""
+    tenants = split_labels(labels, dedicated).tenants
+    return tenants is None or tenant in tenants
 
 
 def _worker(row: Sequence[Any], held_by_session: Mapping[str, Sequence[tuple[Need, int]]]) -> WorkerRecord:
     session, name, slots, labels, tasks, version, started_at, seen_at, lease_until, *offer = row
-    cpu, memory, dedicated, reserved_for, key, draining_since = offer
+    cpu, memory, dedicated, reserved_for, key, draining_since, pools = offer
     held = held_by_session.get(session, ())
-    own_labels, kinds = split_labels(labels, dedicated)
+    stored = split_labels(labels, dedicated)
     return WorkerRecord(
         session=session,
         name=name,
         slots=slots,
-        labels=own_labels,
+        labels=stored.labels,
         tasks=_words(tasks),
         version=version,
         started_at=started_at,
@@ -263,9 +337,11 @@ def _worker(row: Sequence[Any], held_by_session: Mapping[str, Sequence[tuple[Nee
         used=total(held),
         cpu=None if cpu == UNLIMITED else cpu / 1000,
         memory_mb=None if memory == UNLIMITED else memory,
-        dedicated=bool(dedicated & DEDICATED),
-        kinds=kinds,
+        dedicated=stored.dedicated,
+        kinds=stored.kinds,
+        tenants=stored.tenants,
         reserved_for=reserved_for,
         key=key,
         draining_since=draining_since,
+        pools=read_pools(pools),
     )

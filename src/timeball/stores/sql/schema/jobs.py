@@ -11,7 +11,7 @@ from timeball.stores.sql.schema.table import Table
 
 
 class NewJobRow(Struct, frozen=True):
-    """The row of a new job that fires once, immediately, and executes no registered task."""
+    """The row of a new job without a fire that is still to be planned, and without a registered task."""
 
     id: str
     tenant: str
@@ -23,6 +23,8 @@ class NewJobRow(Struct, frozen=True):
     created_at: Micros
     updated_at: Micros
     fired: int
+    created_by: str | None
+    """The id of the credential with which the job was submitted; None: an earlier version of Timeball wrote the row."""
 
 
 class PlannedJobRow(NewJobRow, frozen=True):

@@ -182,6 +182,16 @@ class LogRow(Struct, frozen=True):
     text: str
 
 
+class OffloadedSizeRow(Struct, frozen=True):
+    """The size of output or of a result that is an object in the object storage."""
+
+    run_id: str
+    attempt: int
+    kind: str
+    """`output` or `result`."""
+    bytes: int
+
+
 class EditedRow(Struct, frozen=True):
     """The edited spec of a run, for a run that does not execute the spec of its job."""
 
@@ -206,7 +216,7 @@ class GateRow(Struct, frozen=True):
     rests: int = 0
     probe: str | None = None
     look_at: Micros | None = None
-    """When the gate opener has to check whether a waiting run may pass."""
+    """The time at which the gate opener next checks whether a waiting run may pass."""
 
 
 class ProfileRow(Struct, frozen=True):
@@ -234,6 +244,7 @@ NEW_HISTORY: Final = Table("history", NewHistoryRow)
 RULED_HISTORY: Final = Table("history", RuledHistoryRow)
 ATTEMPTS: Final = Table("attempts", AttemptRow)
 LOGS: Final = Table("logs", LogRow)
+OFFLOADED_SIZES: Final = Table("offloaded_sizes", OffloadedSizeRow)
 EDITED: Final = Table("edited_runs", EditedRow)
 GATES: Final = Table("gates", GateRow)
 PROFILES: Final = Table("profiles", ProfileRow)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from timeball.stores.sql.schema.audit_log import AUDIT_HEADS, AUDIT_LOG
 from timeball.stores.sql.schema.jobs import (
     BACKFILLS,
     ECHOES,
@@ -15,7 +16,18 @@ from timeball.stores.sql.schema.jobs import (
     TAGS,
     VERSIONS,
 )
-from timeball.stores.sql.schema.runs import ATTEMPTS, EDITED, GATES, HISTORY, LOGS, PREEMPTIONS, PROFILES, RUNS
+from timeball.stores.sql.schema.runs import (
+    ATTEMPTS,
+    EDITED,
+    GATES,
+    HISTORY,
+    LOGS,
+    OFFLOADED_SIZES,
+    PREEMPTIONS,
+    PROFILES,
+    RUNS,
+)
+from timeball.stores.sql.schema.tenants import KEYS, QUOTA_USE, TENANT_DELETIONS, TENANTS, USERS
 from timeball.stores.sql.schema.workflows import WORKFLOW_NODES, WORKFLOW_RUNS, WORKFLOW_TASKS
 
 _ALL: Final = (
@@ -24,6 +36,7 @@ _ALL: Final = (
     HISTORY,
     ATTEMPTS,
     LOGS,
+    OFFLOADED_SIZES,
     TAGS,
     JOB_CALENDARS,
     FOLLOWS,
@@ -39,5 +52,12 @@ _ALL: Final = (
     WORKFLOW_RUNS,
     WORKFLOW_TASKS,
     WORKFLOW_NODES,
+    AUDIT_LOG,
+    AUDIT_HEADS,
+    TENANTS,
+    TENANT_DELETIONS,
+    USERS,
+    KEYS,
+    QUOTA_USE,
 )
 TABLES: Final = {table.name: table for table in _ALL}

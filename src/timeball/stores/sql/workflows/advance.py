@@ -236,7 +236,8 @@ class WorkflowAdvance:
         return size
 
     async def _results(self, begin: Sequence[tuple[Flow, WorkflowStep]]) -> dict[_Place, Any]:
-        """Return the results of tasks that other tasks refer to; a `MissingReference` where there is no result."""
+        """Return the results to which the tasks in `begin` refer, by place: a `MissingReference` where there is none,
+        and `_AWAITED` where the result is in object storage and the caller has not fetched it yet."""
         wanted = {
             (flow.id, place) for flow, step in begin for place in self._nodes[flow.id, step.place].sources.values()
         }

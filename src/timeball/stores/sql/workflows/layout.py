@@ -39,7 +39,8 @@ class _Before(Struct):
 
 async def lay_out(tx: Tx, run: RunRow, spec_json: str) -> Flow:
     """Insert the rows of the tasks of a workflow run that begins. A retry keeps the tasks of the retried run that
-    `progress.kept` returns, such as those that succeeded."""
+    `progress.kept` returns, such as those that succeeded. If the spec cannot be decoded, return a failed flow without
+    tasks."""
     flow = Flow(run.id, run.job_id, run.tenant, run.version, FlowState.LIVE.value, 0, 0, 0, 0, "", "")
     try:
         spec = await computed(tx, len(spec_json), partial(decode_spec, spec_json))

@@ -273,8 +273,8 @@ async def _end(tx: Tx, over: Sequence[Flow], done: AdvanceResult) -> AdvanceResu
 
 
 async def _conclude(tx: Tx, over: Sequence[tuple[RunRow, Flow]], now: Micros) -> None:
-    """Move workflow runs whose tasks have all ended to the history. If a run was cancelled, it ends as cancelled,
-    whatever the outcome of its tasks. The rows are locked."""
+    """Move these workflow runs to the history: all their tasks have ended. A run that was cancelled ends as cancelled,
+    whatever the outcome of its tasks. The caller has locked the rows."""
     history: list[NewHistoryRow] = []
     gone: list[EndedRun] = []
     for run, flow in over:

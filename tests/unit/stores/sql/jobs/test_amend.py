@@ -1,4 +1,4 @@
-"""What a batch of amendments comes to, decided from loaded rows, without a database."""
+"""The result of a batch of amendments, decided from loaded rows, without a database."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Which runs that users ask for are inserted, and which are skipped, without a database."""
+"""Which requested runs are inserted and which are skipped, without a database."""
 
 import pytest
 

@@ -29,7 +29,7 @@ WHERE f.follower < :before AND j.id = f.follower AND {where} ORDER BY f.follower
 
 -- name: search_jobs
 -- Of the first jobs of a list, a page of those that match; and a row with the last job that was compared, and how many
--- were.
+-- were compared.
 WITH examined (id, size) AS ({listing})
 SELECT found.id, found.size, 1 FROM (
   SELECT e.id, e.size FROM examined e JOIN jobs j ON j.id = e.id WHERE {matches} ORDER BY e.id DESC LIMIT :page

@@ -1,7 +1,7 @@
 -- Jobs: submit, read, amend.
 
 -- name: jobs_that_exist
--- Which of these job ids exist: a submission was sent twice.
+-- The given job ids that exist already, because their submissions were sent twice.
 SELECT id FROM jobs WHERE id {in b: text};
 
 -- name: keys_that_exist
@@ -25,7 +25,7 @@ SELECT r.job_id, MIN(CASE WHEN r.origin <> {origin.backfill} AND (r.attempt = 0 
 FROM {batch b: id text} JOIN runs r ON r.job_id = b.id WHERE r.origin <> {origin.task} GROUP BY r.job_id;
 
 -- name: jobs_with_many_runs
--- Those of these jobs that have at least :limit live runs.
+-- The given jobs that have at least :limit live runs.
 SELECT b.id FROM {batch b: id text}
 WHERE (SELECT COUNT(*) FROM (SELECT 1 FROM runs r WHERE r.job_id = b.id LIMIT :limit) AS live) = :limit;
 

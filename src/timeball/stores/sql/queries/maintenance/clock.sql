@@ -120,7 +120,7 @@ UPDATE preemptions SET asked_at = {least}(asked_at, {now}), paused_at = {least}(
   ended_at = {least}(ended_at, {now});
 
 -- name: set_back_keys
--- Move the times of keys from the settings back, so that the newest one stays the newest.
+-- Move the times of bootstrap keys back if they are in the future, so that the newest key stays the newest.
 UPDATE keys SET bootstrap_at = bootstrap_at - :back WHERE bootstrap_at > {now};
 
 -- name: set_back_idempotency

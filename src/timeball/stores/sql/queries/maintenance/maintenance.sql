@@ -14,11 +14,12 @@ RETURNING epoch;
 UPDATE leases SET until = until WHERE name = :name AND holder = :holder AND epoch = :epoch;
 
 -- name: oldest_to_prune
--- The oldest run from an id on that may be deleted: it ended before :before, holds no ordering key, and is not a task
--- of a workflow run that has not ended.
+-- The oldest run from an id on that may be deleted: it ended before :before, holds no ordering key, is not a task of a
+-- workflow run that has not ended, and does not wait for its usage to be added to the sums.
 SELECT h.id FROM history h
 WHERE h.id >= :since AND h.id < :until AND h.finished_at < :before
   AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.holder = h.id)
+  AND NOT EXISTS (SELECT 1 FROM usage_pending u WHERE u.run_id = h.id)
   AND NOT EXISTS (SELECT 1 FROM workflow_tasks t JOIN workflow_runs w ON w.id = t.flow_id
     WHERE t.run_id = h.id AND w.state <> {flow.ended})
 ORDER BY h.id LIMIT 1;
@@ -31,6 +32,7 @@ DELETE FROM logs WHERE run_id >= :since AND run_id < :until AND (run_id, attempt
     AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = l.run_id)
     AND NOT EXISTS (SELECT 1 FROM history h WHERE h.id = l.run_id AND h.finished_at >= :before)
     AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.holder = l.run_id)
+    AND NOT EXISTS (SELECT 1 FROM usage_pending u WHERE u.run_id = l.run_id)
     AND NOT EXISTS (SELECT 1 FROM workflow_tasks t JOIN workflow_runs w ON w.id = t.flow_id
       WHERE t.run_id = l.run_id AND w.state <> {flow.ended})
   ORDER BY l.run_id, l.attempt, l.seq LIMIT :limit
@@ -44,6 +46,7 @@ DELETE FROM attempts WHERE run_id >= :since AND run_id < :until AND (run_id, att
     AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = a.run_id)
     AND NOT EXISTS (SELECT 1 FROM history h WHERE h.id = a.run_id AND h.finished_at >= :before)
     AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.holder = a.run_id)
+    AND NOT EXISTS (SELECT 1 FROM usage_pending u WHERE u.run_id = a.run_id)
     AND NOT EXISTS (SELECT 1 FROM workflow_tasks t JOIN workflow_runs w ON w.id = t.flow_id
       WHERE t.run_id = a.run_id AND w.state <> {flow.ended})
   ORDER BY a.run_id, a.attempt LIMIT :limit
@@ -54,6 +57,7 @@ DELETE FROM attempts WHERE run_id >= :since AND run_id < :until AND (run_id, att
 SELECT h.id, h.job_id FROM history h
 WHERE h.id >= :since AND h.id < :until AND h.finished_at < :before
   AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.holder = h.id)
+  AND NOT EXISTS (SELECT 1 FROM usage_pending u WHERE u.run_id = h.id)
   AND NOT EXISTS (SELECT 1 FROM workflow_tasks t JOIN workflow_runs w ON w.id = t.flow_id
     WHERE t.run_id = h.id AND w.state <> {flow.ended})
 ORDER BY h.id LIMIT :limit;
@@ -69,13 +73,13 @@ RETURNING id, job_id, fire_time - fire_time % 86400000000, verdict, fires, origi
 DELETE FROM edited_runs WHERE run_id {in b: text};
 
 -- name: lock_idle_jobs
--- Lock and return those of these jobs that will not fire again and that no job follows.
+-- Lock and return the given jobs that will not fire again and that no job follows.
 SELECT j.id, j.spec FROM {batch b: id text} JOIN jobs j ON j.id = b.id
 WHERE j.next_fire_at IS NULL AND j.plan_at IS NULL AND j.state <> {job.paused}
   AND NOT EXISTS (SELECT 1 FROM follows f WHERE f.job_id = j.id) {lock j};
 
 -- name: jobs_without_runs
--- Those of these jobs that have no runs. The jobs are locked.
+-- The given jobs that have no runs. The jobs are locked.
 SELECT b.id FROM {batch b: id text}
 WHERE NOT EXISTS (SELECT 1 FROM runs r WHERE r.job_id = b.id)
   AND NOT EXISTS (SELECT 1 FROM history h WHERE h.job_id = b.id);
@@ -149,9 +153,10 @@ UPDATE departures SET upto = :upto WHERE day = :day;
 DELETE FROM departures WHERE day = :day;
 
 -- name: staying
--- Runs between two ids that must stay: they are alive, hold an ordering key, or are tasks of a workflow run that has
--- not ended.
+-- Runs between two ids that must stay: they are alive, hold an ordering key, are tasks of a workflow run that has not
+-- ended, or wait for their usage to be added to the sums.
 SELECT r.id FROM runs r WHERE r.id >= :since AND r.id < :until
 UNION SELECT t.holder FROM turns t WHERE t.holder IS NOT NULL AND t.holder >= :since AND t.holder < :until
 UNION SELECT t.run_id FROM workflow_tasks t JOIN workflow_runs w ON w.id = t.flow_id
-  WHERE t.run_id IS NOT NULL AND t.run_id >= :since AND t.run_id < :until AND w.state <> {flow.ended};
+  WHERE t.run_id IS NOT NULL AND t.run_id >= :since AND t.run_id < :until AND w.state <> {flow.ended}
+UNION SELECT u.run_id FROM usage_pending u WHERE u.run_id >= :since AND u.run_id < :until;

@@ -57,10 +57,10 @@ SELECT j.id, COALESCE({text_of j.spec: task.function},
 FROM {batch b: id text} {each jobs j: b.id};
 
 -- name: lost_workers
--- The last :limit sessions whose lease ran out, without workers of a name that is back. A worker that says goodbye ends
--- its lease before it runs out.
-SELECT l.name, l.seen_at FROM (
-  SELECT w.name, w.seen_at, w.lease_until FROM workers w
+-- The last :limit sessions whose lease ran out, except those of workers whose name has a valid lease again. A worker
+-- that says goodbye ends its lease before it runs out.
+SELECT l.name, l.seen_at, l.labels, l.dedicated FROM (
+  SELECT w.name, w.seen_at, w.lease_until, w.labels, w.dedicated FROM workers w
   WHERE w.lapsed = {lease.lapsed} AND w.lease_until > :since AND w.lease_until - w.seen_at >= :lease
   ORDER BY w.lease_until DESC LIMIT :limit
 ) AS l WHERE NOT EXISTS (

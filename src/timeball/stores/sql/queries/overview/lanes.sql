@@ -16,7 +16,7 @@ SELECT r.job_id, MIN(r.fire_time), MAX(r.fire_time) FROM (
 ) AS r GROUP BY r.job_id;
 
 -- name: firing_next
--- The jobs of a tenant that fire next, among the first :looked_at of them.
+-- Of the :looked_at jobs of a tenant that fire next, the first :limit that match.
 SELECT j.id FROM (
   SELECT j.id, j.name, j.next_fire_at FROM jobs j
   WHERE j.tenant = :tenant AND j.state = {job.active} AND j.next_fire_at IS NOT NULL
@@ -29,7 +29,7 @@ SELECT j.id FROM job_tags t CROSS JOIN jobs j
 WHERE t.tag = :tag AND j.id = t.job_id AND j.tenant = :tenant ORDER BY t.job_id DESC LIMIT :limit;
 
 -- name: lane_jobs
--- Jobs of a tenant among given ids.
+-- Those of the given jobs that belong to a tenant and match the text and the tag of a search, if there are any.
 SELECT j.id, j.name, j.state, j.next_fire_at, {size j.spec}, EXISTS (SELECT 1 FROM follows f WHERE f.follower = j.id)
 FROM {batch b: id text} {each jobs j: b.id} WHERE j.tenant = :tenant AND {where};
 
@@ -38,7 +38,7 @@ FROM {batch b: id text} {each jobs j: b.id} WHERE j.tenant = :tenant AND {where}
 SELECT t.job_id, t.tag FROM {batch b: id text} JOIN job_tags t ON t.job_id = b.id WHERE t.tag <> '' ORDER BY t.job_id, t.tag;
 
 -- name: newest_fires
--- The newest fire of each job since an instant that is in the history; NULL if there is none.
+-- The newest fire of each job in the history since an instant; NULL if there is none.
 SELECT b.id, (
   SELECT MAX(r.fire_time) FROM history r
   WHERE r.job_id = b.id AND r.fire_time >= :since AND {days r.id >= :made_from AND r.id < :made_until}

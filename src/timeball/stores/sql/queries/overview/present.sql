@@ -35,9 +35,9 @@ SELECT
   ) AS retrying);
 
 -- name: running_runs
--- The numbers of running runs, of all tenants and of one tenant, by placement profile and by whether they are workflow
--- runs, which need no slot.
-SELECT r.profile, r.session = {session.weaver}, COUNT(*), SUM(CASE WHEN r.tenant = :tenant THEN 1 ELSE 0 END) FROM (
+-- The numbers of running runs of a tenant, by placement profile and by whether they are workflow runs, which need no
+-- slot, and of running runs that were read.
+SELECT r.profile, r.session = {session.weaver}, SUM(CASE WHEN r.tenant = :tenant THEN 1 ELSE 0 END), COUNT(*) FROM (
   SELECT r.profile, r.session, r.tenant FROM runs r WHERE r.state = {state.running} AND r.session > '' LIMIT :limit
 ) AS r GROUP BY r.profile, r.session = {session.weaver};
 
@@ -55,8 +55,9 @@ SELECT
   ) AS paused);
 
 -- name: leased_slots
--- The number of workers with a lease, and of their slots.
-SELECT COUNT(*), COALESCE(SUM(w.slots), 0) FROM workers w WHERE w.lapsed = {lease.held} AND w.lease_until > {now};
+-- The number of workers with a lease, and of their slots, by what the workers accept.
+SELECT COUNT(*), SUM(w.slots), w.labels, w.dedicated FROM workers w
+WHERE w.lapsed = {lease.held} AND w.lease_until > {now} GROUP BY w.labels, w.dedicated;
 
 -- name: upcoming_runs
 -- The next runs of a tenant in a state that wait for their fire.

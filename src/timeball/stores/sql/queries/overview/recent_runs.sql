@@ -9,7 +9,7 @@ SELECT {shown history r}, j.name FROM {batch b: id text} {firsts history r} (
 ) {firsts_end} LEFT JOIN jobs j ON j.id = r.job_id;
 
 -- name: recent_live
--- The newest live runs of each job that are due.
+-- The newest live runs of each job whose fire time has passed.
 SELECT {columns runs r}, j.name FROM {batch b: id text} {firsts runs r} (
   SELECT {of_firsts} FROM runs r WHERE r.job_id = b.id AND r.origin <> {origin.task} AND r.fire_time <= {now}
   ORDER BY r.fire_time DESC, r.id DESC LIMIT :limit

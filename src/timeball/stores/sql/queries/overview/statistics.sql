@@ -24,10 +24,13 @@ ON CONFLICT (writer) DO UPDATE SET seq = excluded.seq, at = excluded.at WHERE st
 RETURNING seq;
 
 -- name: lock_stats
--- Lock and return the rows of intervals, and create those that are missing. They are in the order of their keys, which
--- avoids deadlocks.
+-- Lock and return the rows of intervals, and create those that are missing, unless their tenant was deleted. They are in
+-- the order of their keys, which avoids deadlocks.
 INSERT INTO run_stats (tenant, width, at, tally)
-SELECT b.tenant, b.width, b.at, {empty} FROM {batch b: tenant text, width bigint, at bigint} WHERE true
+SELECT b.tenant, b.width, b.at, {empty} FROM {batch b: tenant text, width bigint, at bigint}
+WHERE NOT EXISTS (
+  SELECT 1 FROM audit_log l WHERE l.chain = '*' AND l.resource_id = b.tenant AND l.action = 'tenant.deleted'
+)
 ON CONFLICT (tenant, width, at) DO UPDATE SET tally = run_stats.tally
 RETURNING tenant, width, at, tally;
 

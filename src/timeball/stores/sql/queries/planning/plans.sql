@@ -1,7 +1,8 @@
 -- Planning: fires become runs and ledger rows. Also the overlap rule.
 
 -- name: due_jobs
--- Jobs that the planner must plan, longest overdue first. There is no lower bound, so no fire is ever skipped.
+-- Jobs that the planner must plan, longest overdue first. There is no lower bound: a job is found however long it is
+-- overdue.
 SELECT {columns jobs j} FROM jobs j
 WHERE j.state = {job.active} AND j.plan_at IS NOT NULL AND j.plan_at <= {now} ORDER BY j.plan_at LIMIT :limit;
 
@@ -23,7 +24,7 @@ WHERE j.state = {job.paused} AND j.paused_until IS NOT NULL AND j.paused_until <
 ORDER BY j.paused_until, j.id LIMIT :limit;
 
 -- name: next_resume_at
--- When the earliest pause ends.
+-- The earliest time at which a pause ends.
 SELECT paused_until FROM jobs WHERE state = {job.paused} AND paused_until IS NOT NULL ORDER BY paused_until LIMIT 1;
 
 -- name: lock_planned

@@ -60,7 +60,7 @@ JOIN runs r ON r.id = p.run_id AND r.token = p.token AND r.state = {state.runnin
 WHERE p.ended_at IS NULL AND p.paused_at IS NULL ORDER BY r.token;
 
 -- name: close_preemptions
--- End preemptions whose attempt is over, however it ended.
+-- End preemptions whose attempt is not running any more, with any outcome.
 UPDATE preemptions SET ended_at = {now} WHERE ended_at IS NULL AND NOT EXISTS (
   SELECT 1 FROM runs r WHERE r.id = preemptions.run_id AND r.token = preemptions.token AND r.state = {state.running}
 );
@@ -78,7 +78,7 @@ WHERE preemptions.run_id = b.id AND preemptions.token = b.token AND preemptions.
   AND preemptions.ended_at IS NULL;
 
 -- name: take_back
--- Set what resumed attempts hold of their workers, and how often they may still be preempted at most. Their rows are
+-- Set what resumed attempts hold of their workers, and limit how often they may still be preempted. Their rows are
 -- locked.
 UPDATE runs SET needs = b.needs, preemptible = {least}(runs.preemptible, b.most)
 FROM {batch b: id text, needs text, most bigint} WHERE runs.id = b.id;

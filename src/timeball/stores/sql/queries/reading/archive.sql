@@ -1,12 +1,13 @@
 -- Input of the archive: finished runs in the order of their ids, with their attempts, tags and output.
 
 -- name: sizes_to_archive
--- The next finished runs of a range, with the sizes of their results.
+-- The next runs of a range of ids that ended at or after :since, with the sizes of their results.
 SELECT h.id, COALESCE(LENGTH(h.result), 0) FROM history h
 WHERE h.id >= :first AND h.id < :until AND h.finished_at >= :since ORDER BY h.id LIMIT :limit;
 
 -- name: runs_to_archive
--- Finished runs of a range, with the user, task and name of their jobs, by which the archive is searched.
+-- The runs of a range of ids that ended at or after :since, with the user, task and name of their jobs, by which the
+-- archive is searched.
 SELECT {columns history h}, j.user_id, j.task_id, j.name FROM history h LEFT JOIN jobs j ON j.id = h.job_id
 WHERE h.id >= :first AND h.id <= :last AND h.finished_at >= :since ORDER BY h.id;
 
@@ -20,7 +21,7 @@ SELECT t.job_id, t.tag FROM {batch b: id text} JOIN job_tags t ON t.job_id = b.i
 WHERE t.tag <> '' ORDER BY t.job_id, t.tag;
 
 -- name: logs_to_archive
--- The next rows of output of the finished runs of a range.
-SELECT l.run_id, l.attempt, l.seq, l.stream, l.at, l.text FROM logs l JOIN history h ON h.id = l.run_id
+-- The next rows of output of the runs of a range of ids that ended at or after :since.
+SELECT h.tenant, l.run_id, l.attempt, l.seq, l.stream, l.at, l.text FROM logs l JOIN history h ON h.id = l.run_id
 WHERE (l.run_id, l.attempt, l.seq) > (:run_id, :attempt, :seq) AND l.run_id < :until AND h.finished_at >= :since
 ORDER BY l.run_id, l.attempt, l.seq LIMIT :limit;

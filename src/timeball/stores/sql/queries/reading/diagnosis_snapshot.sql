@@ -47,10 +47,6 @@ JOIN gates g ON g.tenant = b.tenant AND g.gate = b.gate;
 -- Runs that hold a concurrency permit, oldest first.
 SELECT r.id FROM runs r WHERE r.tenant = :tenant AND r.permit = :permit ORDER BY r.id LIMIT :limit;
 
--- name: kinds_of_runs
--- The first :limit placement profiles that are stored.
-SELECT profile FROM profiles ORDER BY profile LIMIT :limit;
-
 -- name: ahead_for_all_kinds
 -- The number of claimable runs of each priority that go before a run. `before` is the instant that stands for the rank
 -- of the run within that priority.

@@ -5,7 +5,7 @@
 SELECT tenant, gate FROM gates WHERE failures > 0 LIMIT :limit;
 
 -- name: gates_that_exist
--- Which of these gates exist.
+-- The given gates that exist.
 SELECT g.tenant, g.gate FROM {batch b: tenant text, gate text}
 JOIN gates g ON g.tenant = b.tenant AND g.gate = b.gate;
 
@@ -47,7 +47,7 @@ FROM {batch b: tenant text, gate text, capacity bigint, pace bigint, spent_until
 WHERE gates.tenant = b.tenant AND gates.gate = b.gate;
 
 -- name: permits
--- The number of permits in use under each concurrency key. The gates are locked.
+-- The number of permits in use under each concurrency key. A claim locks the gates before; a diagnosis does not.
 SELECT b.tenant, b.permit, (SELECT COUNT(*) FROM runs r WHERE r.tenant = b.tenant AND r.permit = b.permit)
 FROM {batch b: tenant text, permit text};
 

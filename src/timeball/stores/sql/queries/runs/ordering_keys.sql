@@ -24,14 +24,14 @@ WHERE state <> {state.running} AND attempt = 0 AND (holds & {hold.turn}) = 0 AND
 RETURNING id;
 
 -- name: swap_places
--- Block runs, which wait for their ordering key already, also on another run of their job that comes before them.
+-- Add the overlap hold to runs that wait for their ordering key already, because a run of their job comes before them.
 UPDATE runs SET holds = runs.holds + {hold.overlap} FROM {batch b: job_id text, ordering_key text, after bigint, id text}
 WHERE runs.job_id = b.job_id AND runs.ordering_key = b.ordering_key AND (runs.holds & {hold.overlap+turn}) = {hold.turn} AND runs.origin <> {origin.backfill}
   AND (runs.fire_time > b.after OR (runs.fire_time = b.after AND runs.id > b.id))
 RETURNING runs.job_id;
 
 -- name: all_wait
--- Those of these jobs whose live runs, apart from those of backfills and workflow tasks, are all blocked by the overlap
+-- The given jobs whose live runs, apart from those of backfills and workflow tasks, are all blocked by the overlap
 -- rule. The jobs are locked.
 SELECT b.id FROM {batch b: id text} WHERE NOT EXISTS (
   SELECT 1 FROM runs r WHERE r.job_id = b.id AND (r.holds & {hold.overlap}) = 0 AND r.origin NOT IN ({origin.backfill}, {origin.task})

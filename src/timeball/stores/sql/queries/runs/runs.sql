@@ -30,8 +30,8 @@ FROM (
 ) AS c {each jobs j: c.job_id};
 
 -- name: claimable_of_level
--- Lock and return the first ready runs without a placement profile, if all of them have one priority. Unlike
--- `claimable`, it needs no sort.
+-- Lock and return the first ready runs of one priority without a placement profile. A claim uses this statement if all
+-- ready runs without a profile have this priority, because it needs no sort, unlike `claimable`.
 SELECT
   {candidate}
 FROM ({first_of_level}) AS c {each jobs j: c.job_id};
@@ -130,10 +130,10 @@ FROM {numbered b: id text}
 WHERE runs.id = b.id AND {unindexed_text runs.state} = {state.ready};
 
 -- name: waiting_now
--- The time, and whether runs are ready already: if so, new runs are not assigned to idle workers on submit. Then
--- whether a host has recent failures, which concerns runs that call it. The statement has no parameters, so PostgreSQL
--- plans it once. Last, a new fencing token where a separate statement would cost a round trip; one job needs no other
--- token.
+-- The time, and whether a ready run is due: if so, a submit inserts its runs as ready and then claims in rank order,
+-- and does not insert them as already claimed. Then whether a host has recent failures, which concerns runs that call
+-- it. The statement has no parameters, so PostgreSQL plans it once. Last, a new fencing token where a separate statement
+-- would cost a round trip; one job needs no other token.
 SELECT {now}, EXISTS (
   {for_each_level}
   SELECT 1 FROM runs
@@ -152,7 +152,7 @@ WHERE w.session {in b: text} AND w.lapsed = {lease.held} AND w.lease_until > {no
   AND w.draining_since IS NULL;
 
 -- name: next_eligible_at
--- When the next ready run becomes eligible, after the instant :after, or after :constrained_after if it has a placement
+-- The time at which the next ready run becomes eligible, after the instant :after, or after :constrained_after if it has a placement
 -- profile.
 SELECT MIN(eligible_at) FROM (
   {for_each_level}
@@ -183,7 +183,7 @@ SELECT r.id, r.attempt, r.token, r.session FROM {batch b: id text} {each_locked 
 WHERE r.state = {state.running};
 
 -- name: held_attempts
--- Those of these attempts that the session holds.
+-- The given attempts that the session holds.
 SELECT r.id, r.attempt, r.token FROM {batch b: id text, attempt bigint, token bigint} JOIN runs r ON r.id = b.id
 WHERE r.state = {state.running} AND r.attempt = b.attempt AND r.token = b.token AND r.session = :session;
 

@@ -1,0 +1,1 @@
+"""What the store does for tenants."""

@@ -1,0 +1,140 @@
+"""The quotas of tenants, as transactions that create jobs and runs check them.
+
+Such a transaction locks the row of the tenant in `quota_use`, and counts after that, so that concurrent transactions
+never exceed a quota together. Jobs are counted from their rows, which needs no bookkeeping; the runs of a day are a
+counter. Tenants without quotas cost no statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from timeball.domain import quota
+from timeball.domain.errors import TimeballError
+from timeball.domain.instant import Micros
+from timeball.domain.job.job import Job
+from timeball.domain.quota import KnownQuotas, RunsOfDays
+from timeball.domain.run.run import NewRun
+from timeball.domain.tenant import NO_QUOTAS, QuotaLimits
+from timeball.ports.store.jobs import Amendment, Submission
+from timeball.stores.sql.driver import Tx, scalar
+from timeball.stores.sql.rows.values import as_json
+from timeball.stores.sql.schema.table import as_tuple
+from timeball.stores.sql.schema.tenants import QUOTA_USE, QuotaUseRow
+from timeball.stores.sql.statements import query
+
+LOCK_QUOTA_USE = query("lock_quota_use")
+WRITE_QUOTA_USE = query("write_quota_use")
+READ_QUOTA_USE = query("read_quota_use")
+COUNT_JOBS = query("count_jobs_that_may_fire")
+
+_NO_RUNS: Final = "{}"
+_decode_days = msgspec.json.Decoder(dict[int, int]).decode
+
+
+class QuotaBatch:
+    """What the tenants of one transaction may still create. Their rows are locked."""
+
+    def __init__(self, tx: Tx, limits: Mapping[str, QuotaLimits], days: dict[str, RunsOfDays]) -> None:
+        self._tx = tx
+        self._limits = limits
+        self._days = days
+        self._changed: set[str] = set()
+
+    def runs_of(self, tenant: str) -> RunsOfDays | None:
+        """Return the counts of the runs of a tenant; None: it has no quota of them."""
+        return self._days.get(tenant)
+
+    def take_run(self, tenant: str, at: Micros) -> None:
+        """Count a run that begins at an instant."""
+        if (days := self._days.get(tenant)) is not None:
+            days.take(at)
+            self._changed.add(tenant)
+
+    def require_runs(self, runs: Sequence[NewRun], now: Micros) -> None:
+        """Count runs that a user requests. Raise `DailyQuotaExceeded` if the quota has no room for all of them."""
+        for run in runs:
+            days = self._days.get(run.tenant)
+            if days is not None and not days.has_room(run.eligible_at):
+                raise quota.too_many_runs(days.limit, now)
+            self.take_run(run.tenant, run.eligible_at)
+
+    async def refused(self, submissions: Sequence[tuple[int, Submission]], now: Micros) -> dict[int, TimeballError]:
+        """Count new jobs and their runs, in their order. Return the errors of those that a quota has no room for, by
+        their positions."""
+        room: dict[str, int] = {}
+        errors: dict[int, TimeballError] = {}
+        for at, each in submissions:
+            tenant = each.job.tenant
+            limits = self._limits.get(tenant, NO_QUOTAS)
+            counts = limits.jobs is not None and quota.may_fire(each.job)
+            if counts and limits.jobs is not None:
+                if tenant not in room:
+                    room[tenant] = limits.jobs - await jobs_that_may_fire(self._tx, tenant, limits.jobs)
+                if room[tenant] <= 0:
+                    errors[at] = quota.too_many_jobs(limits.jobs)
+                    continue
+            try:
+                self.require_runs(each.runs, now)
+            except TimeballError as error:
+                errors[at] = error
+                continue
+            if counts:
+                room[tenant] -= 1
+        return errors
+
+    async def write(self) -> None:
+        """Store the counts that have changed."""
+        if self._changed:
+            rows = [(tenant, as_json(self._days[tenant].days)) for tenant in sorted(self._changed)]
+            await self._tx.execute(WRITE_QUOTA_USE, b=rows)
+
+
+async def open_quotas(
+    tx: Tx, known: KnownQuotas, tenants: Iterable[str], now: Micros, *, of_jobs: bool = False
+) -> QuotaBatch | None:
+    """Lock the quotas of tenants; None if none of them has quotas that matter. The quotas of jobs matter if
+    `of_jobs`."""
+    if not known.by_tenant:
+        return None
+    found = {tenant: known.by_tenant[tenant] for tenant in sorted(set(tenants)) if tenant in known.by_tenant}
+    limits = {tenant: each for tenant, each in found.items() if of_jobs or each.runs_per_day is not None}
+    if not limits:
+        return None
+    await tx.insert_missing(QUOTA_USE, [as_tuple(QuotaUseRow(tenant, _NO_RUNS)) for tenant in limits])
+    stored = dict(await tx.fetch(LOCK_QUOTA_USE, b=list(limits)))
+    days = {
+        tenant: quota.runs_of_days(each.runs_per_day, now, _decode_days(stored[tenant]))
+        for tenant, each in limits.items()
+        if each.runs_per_day is not None
+    }
+    return QuotaBatch(tx, limits, days)
+
+
+async def require_jobs(tx: Tx, known: KnownQuotas, changes: Sequence[tuple[Amendment, Job, Job]], now: Micros) -> None:
+    """Raise `QuotaExceeded` if changes, each the job before and after it, let more jobs fire than a quota allows. The
+    changed jobs are written already. Only new schedules are checked: nothing keeps a job from being paused."""
+    if not known.by_tenant:
+        return
+    rescheduled = [(old, job) for each, old, job in changes if not each.keep_schedule]
+    woken = {job.tenant for old, job in rescheduled if quota.may_fire(job) and not quota.may_fire(old)}
+    await open_quotas(tx, known, woken, now, of_jobs=True)
+    for tenant in woken:
+        limit = known.by_tenant.get(tenant, NO_QUOTAS).jobs
+        if limit is not None and await jobs_that_may_fire(tx, tenant, limit + 1) > limit:
+            raise quota.too_many_jobs(limit)
+
+
+async def jobs_that_may_fire(tx: Tx, tenant: str, most: int) -> int:
+    """Return the number of jobs of a tenant that may still fire. A number above `most` means that there are more."""
+    count: int = scalar(await tx.fetch(COUNT_JOBS, tenant=tenant, most=most))
+    return count
+
+
+async def runs_of_today(tx: Tx, tenant: str, now: Micros) -> int:
+    """Return the number of runs that begin today, as they were counted for the quota."""
+    found = await tx.fetch(READ_QUOTA_USE, tenant=tenant)
+    return quota.runs_of_days(0, now, _decode_days(found[0][1])).begun_today if found else 0
