@@ -68,8 +68,8 @@ class Lookups:
         self._cache: dict[_Key, tuple[float, list[ResolvedAddress]]] = {}
         """The cached addresses by name, and the instant until which they are used."""
         self._failing: dict[str, tuple[float, float]] = {}
-        """By name, for names that no name server had an answer for: the instants of the first and of the last
-        failure."""
+        """The instants of the first and the last failed lookup, by host name, for names that no name server answered
+        for."""
 
         self._warn_at = 0.0
 

@@ -68,7 +68,8 @@ class SpecView(Struct, frozen=True, rename="camel", kw_only=True):
     start_deadline: Duration | UnsetType = UNSET
     ordering_key: str | UnsetType = UNSET
     on_failure: str | UnsetType = UNSET
-    """What happens to the runs behind one that failed for good: `block` or `continue`; only with an `orderingKey`."""
+    """The rule for later runs with the same ordering key after a run ended as dead or failed: `block` or `continue`;
+    only with an `orderingKey`."""
     concurrency: Concurrency | UnsetType = UNSET
     rate_limit: RateLimit | UnsetType = UNSET
     resources: Resources | UnsetType = UNSET

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from timeball.domain.audit_log.change import AuditedRequest
+from timeball.operation.audit_log.export import AuditExports
+from timeball.operation.credential_uses import CredentialUses
 from timeball.operation.events.hub import EventHub
+from timeball.operation.known_limits import KnownLimits
 from timeball.operation.run_events import RunEvents
 from timeball.operation.storage.large_values import LargeValueStore
 from timeball.operation.storage.search_archive import Archive
@@ -25,7 +29,17 @@ class OperationContext:
     """Wakes the requests of clients that wait for output or the end of a run."""
     events: EventHub = field(default_factory=EventHub)
     """The hub that sends changes of runs, jobs and workers to clients that listen."""
+    credential_uses: CredentialUses = field(default_factory=CredentialUses)
+    """The uses of credentials that are not stored yet."""
+    audit_exports: AuditExports = field(default_factory=AuditExports)
+    """The exports of the audit log in progress on this server."""
+    limits: KnownLimits = field(default_factory=KnownLimits)
+    """The limits of the tenants."""
     archive: Archive | None = None
     """The archive of finished runs that have left the store, if there is one."""
     large_value_store: LargeValueStore = field(default_factory=LargeValueStore)
     """Object storage for values that are too large for the store. The default offloads nothing."""
+
+    def for_request(self, request: AuditedRequest) -> OperationContext:
+        """Return the same context, whose store appends the entry of the request to the audit log."""
+        return replace(self, store=self.store.audited(request))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from msgspec import Struct, structs
 
@@ -79,5 +80,5 @@ async def find_run_anywhere(context: OperationContext, tenant: str, run_id: str)
         async def attempts() -> list[Attempt]:
             return earlier
 
-        return Found(found.run, attempts, archive.logs)
+        return Found(found.run, attempts, partial(archive.logs, tenant))
     return Found(run, lambda: store.attempts(run.id))

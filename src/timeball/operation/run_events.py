@@ -1,4 +1,5 @@
-"""Wakes the followers of a run when that run changes, and no others. A follower is a request that waits for its output.
+"""Wakes the followers of a run when that run changes, and no others. A follower is a request that waits for the output
+of the run.
 
 Operations of this server report changes of single runs here. Changes by other servers, and bulk changes, are found by a
 loop that compares all followed runs at once (`timeball.server.loops.run_watcher`). A waiting follower therefore costs
@@ -38,7 +39,8 @@ class RunEvents:
         return self._keys.total()
 
     def check_room(self, key_id: str) -> None:
-        """Raise an error if there are too many followers already."""
+        """Raise `TooManyRequests` if the key has its maximum of followers on this server, and `Unavailable` if the
+        server has its maximum."""
         if self._keys[key_id] >= MAX_FOLLOWERS_PER_KEY:
             raise TooManyRequests(
                 f"this key follows {MAX_FOLLOWERS_PER_KEY:,} logs on this server, which is the maximum", RETRY_AFTER

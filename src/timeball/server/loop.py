@@ -49,7 +49,7 @@ class Loop(ABC):
         self._task: asyncio.Task[None] | None = None
         self._subscription = Subscription()
         self.succeeded_at: Micros | None = None
-        """When the last successful turn ended, in microseconds of the monotonic clock."""
+        """The end of the last successful turn, in microseconds of the monotonic clock."""
         self._failure = ""
         """The kind of error of the failed turns since the last success; empty if there was none."""
 

@@ -16,6 +16,7 @@ from timeball.ports.store.store import Store
 from timeball.server.loop import Loop
 from timeball.server.loops.backfiller import Backfiller
 from timeball.server.loops.cancel_sender import CancelSender
+from timeball.server.loops.credential_use_writer import CredentialUseWriter
 from timeball.server.loops.deadline_expirer import DeadlineExpirer
 from timeball.server.loops.dispatcher import Dispatcher
 from timeball.server.loops.event_publisher import EventPublisher
@@ -28,6 +29,7 @@ from timeball.server.loops.planner import Planner
 from timeball.server.loops.preemptor import Preemptor
 from timeball.server.loops.run_watcher import RunWatcher
 from timeball.server.loops.statistics_writer import StatisticsWriter
+from timeball.server.loops.tenant_limit_reader import TenantLimitReader
 from timeball.server.loops.workflow_advancer import WorkflowAdvancer
 from timeball.server.wakeups import LocalWakeups
 from timeball.server.worker_gateway.gateway import WorkerGateway
@@ -47,9 +49,9 @@ class Server:
         archive: Archive | None = None,
         large_value_store: LargeValueStore | None = None,
     ) -> None:
-        """`keep_for` is how long history is kept; None keeps it for ever. With an `archiver`, runs are archived before
-        they are deleted, and can be read through `archive`. Large values go to `large_value_store`, if there is one.
-        """
+        """`keep_for` is the time for which history is kept; None keeps all. With an `archiver`, runs are archived
+        before they are deleted, and can be read through `archive`. Large values go to `large_value_store`, if there is
+        one."""
         wakeups = LocalWakeups(store.wake_all)
         store.listen(wakeups.deliver)
         context = OperationContext(
@@ -59,8 +61,11 @@ class Server:
         self.gateway = WorkerGateway(context, settle)
         dispatcher = Dispatcher(context, wakeups, self.gateway)
         self.context = replace(context, idle_workers=dispatcher)
+        self._limit_reader = TenantLimitReader(self.context, wakeups)
         self.loops: tuple[Loop, ...] = (
             StatisticsWriter(self.context, wakeups),  # stopped last, to count what the others end
+            CredentialUseWriter(self.context, wakeups),
+            self._limit_reader,
             Planner(self.context, wakeups),
             dispatcher,
             WorkflowAdvancer(self.context, wakeups),
@@ -76,6 +81,10 @@ class Server:
             EventPublisher(self.context, wakeups),
             MaintenanceLoop(self.context, wakeups, keep_for=keep_for, archiver=archiver),
         )
+
+    async def read_limits(self) -> None:
+        """Read the limits of the tenants, so that the first requests and claims do not exceed them."""
+        await self._limit_reader.turn()
 
     def start(self) -> None:
         for loop in self.loops:

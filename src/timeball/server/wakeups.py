@@ -16,6 +16,7 @@ class Subscription:
     def __init__(self) -> None:
         self._event = asyncio.Event()
         self.set = self._event.set
+        self.is_set = self._event.is_set
         self.clear = self._event.clear
 
     async def wait(self, at_most: Micros) -> None:
@@ -32,14 +33,16 @@ class LocalWakeups:
     def __init__(self, wake_all: Callable[[str], None]) -> None:
         self._wake_all = wake_all
         self._subscriptions: dict[Topic, list[Subscription]] = {topic: [] for topic in Topic}
+        self._by_name = {topic.value: subscriptions for topic, subscriptions in self._subscriptions.items()}
 
     def wake(self, topic: Topic) -> None:
         self.deliver(topic)
         self._wake_all(topic)
 
     def deliver(self, topic: str) -> None:
-        """Wake the loops of this process only. `wake` calls it, and the store for a wakeup that another server sent."""
-        for subscription in self._subscriptions[Topic(topic)]:
+        """Wake the loops of this process only. `wake` calls it, and the store for a wakeup that another server sent. A
+        server of a later version may send topics that this one does not know."""
+        for subscription in self._by_name.get(topic, ()):
             subscription.set()
 
     def subscribe(self, topic: Topic, subscription: Subscription) -> None:

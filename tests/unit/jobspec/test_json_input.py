@@ -1,4 +1,4 @@
-"""Bad input ends as a 4xx that points at what is wrong, whatever the bytes are."""
+"""Bad input becomes a 4xx that points to what is wrong, whatever the bytes are."""
 
 from collections.abc import Callable
 from typing import Any

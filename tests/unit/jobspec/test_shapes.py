@@ -1,4 +1,4 @@
-"""Every shape in which a job may be written becomes the canonical one, and complaints point at what was written."""
+"""Every accepted form of a job becomes the canonical one, and errors point to what the user wrote."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Who submits and who waits for work find each other, and nobody is claimed for twice."""
+"""A submit assigns its runs to idle workers, and no slot is claimed for twice."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence

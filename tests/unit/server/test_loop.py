@@ -1,4 +1,4 @@
-"""The start/stop contract of all loops, wake-ups, and group commit."""
+"""How all loops start, stop and wake up, and group commit."""
 
 import asyncio
 import contextlib
@@ -139,3 +139,23 @@ async def test_a_failed_commit_fails_its_own_callers_only() -> None:
     with pytest.raises(Unavailable):
         await group([1])
     assert await group([2]) == [2]
+
+
+async def test_a_queue_for_commits_is_bounded_and_refuses_what_comes_later() -> None:
+    """I25."""
+    gate = asyncio.Event()
+
+    async def commit(items):
+        await gate.wait()
+        return items
+
+    group = GroupCommit(commit, max_waiting=3)
+    committing = asyncio.create_task(group([1]))
+    await asyncio.sleep(0.01)
+    waiting = [asyncio.create_task(group([n, n])) for n in (2, 3)]
+    await asyncio.sleep(0)
+    with pytest.raises(Unavailable):
+        await group([4])
+    gate.set()
+    assert [await each for each in (committing, *waiting)] == [[1], [2, 2], [3, 3]]
+    assert await group([4]) == [4]

@@ -1,4 +1,4 @@
-"""`/readyz` is green only while every loop that work depends on succeeds and the store can be written: I25, I26."""
+"""`/readyz` answers 200 only while every required loop succeeds and the store can be written: I25, I26."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -33,7 +33,7 @@ of the store's time may be that much behind."""
 
 
 class EventInterest(NamedTuple):
-    """What the filters of the listeners refer to."""
+    """The ids and properties that the filters of the listeners refer to."""
 
     ids: frozenset[str] = frozenset()
     """The ids of jobs and runs that filters name."""
@@ -145,8 +145,8 @@ class ChangeCollector:
             self.has_lost = True
 
     def windows(self) -> tuple[dict[str, TenantWindow], list[WorkerChange]]:
-        """Return the window of each tenant with listeners on any server, and the changes of workers, which belong to no
-        tenant. Changes of runs that were not found are dropped."""
+        """Return the window of each tenant with listeners on any server, and the changes of workers, which may concern
+        several. Changes of runs that were not found are dropped."""
         window, self._window, self._incomplete = self._window, [], []
         bulk, self._bulk = self._bulk, None
         workers: list[WorkerChange] = []

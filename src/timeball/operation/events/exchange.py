@@ -56,6 +56,7 @@ class SentWorker(Struct, frozen=True, array_like=True, gc=False):
     type: str
     session: str
     name: str
+    tenants: Sequence[str] | None = None
 
 
 class TenantNews(Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -100,7 +101,7 @@ class Outbox:
         self._workers.clear()
 
     def add(self, tenant: str, items: Iterable[Item], bulk: RunsSummary | None = None) -> None:
-        """Add changes, and the counts of changes that are not listed."""
+        """Add changes of a tenant, and the counts of further ones that are not listed."""
         self._items.setdefault(tenant, []).extend(items)
         if bulk is not None:
             known = self._summaries.get(tenant)
@@ -108,7 +109,7 @@ class Outbox:
 
     def add_workers(self, changes: Sequence[WorkerChange]) -> None:
         room = MAX_SENT_WORKERS - len(self._workers)
-        self._workers += [SentWorker(each.type, each.session, each.name[:100]) for each in changes[:room]]
+        self._workers += [SentWorker(each.type, each.session, each.name[:100], each.tenants) for each in changes[:room]]
 
     def message(self, listening: Sequence[str], *, lost: bool) -> str:
         """Return the next message. Changes that do not fit are kept for the message after it."""
@@ -176,7 +177,11 @@ def items_of(tenant: str, news: TenantNews, time: Micros) -> list[Item]:
 
 
 def workers_of(message: ServerMessage) -> list[WorkerChange]:
-    return [WorkerChange(_TYPES[each.type], each.session, each.name) for each in message.workers if each.type in _TYPES]
+    return [
+        WorkerChange(_TYPES[each.type], each.session, each.name, each.tenants)
+        for each in message.workers
+        if each.type in _TYPES
+    ]
 
 
 def _one_by_one(items: Sequence[Item]) -> TenantNews:

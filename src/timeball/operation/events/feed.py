@@ -20,7 +20,7 @@ from timeball.operation.events.window import TenantWindow
 from timeball.slices import Steps
 
 RING_TIME: Final = 60 * SECOND
-"""How long events are kept for listeners that resume."""
+"""Time for which events are kept for listeners that resume."""
 RESUME_TIME: Final = 15 * SECOND
 """Microseconds for which changes are still collected after the last listener left, so that it can resume."""
 LISTENERS_PER_TURN: Final = 32

@@ -68,8 +68,8 @@ class EventHub:
         self._remote_summaries: dict[str, list[RunsSummary]] = {}
         self._outbox = Outbox()
         self._listening_elsewhere: dict[str, Micros] = {}
-        """By tenant, or `*` for all: the instant until which the changes of the tenant are sent to the other
-        servers."""
+        """The instant until which the changes of a tenant are sent to the other servers, by tenant; the key `*` means
+        all tenants."""
         self._has_lost_messages = False
         self._published_at: Micros | None = None
         self._alive_at: Micros = 0
@@ -85,7 +85,8 @@ class EventHub:
         return self._keys.total()
 
     def check_room(self, key_id: str) -> None:
-        """Raise an error if there are too many listeners already."""
+        """Raise `TooManyRequests` if the key has its maximum of listeners on this server, and `Unavailable` if the
+        server has its maximum."""
         if self._keys[key_id] >= MAX_LISTENERS_PER_KEY:
             raise TooManyRequests(
                 f"this key has {MAX_LISTENERS_PER_KEY:,} event streams on this server, which is the maximum",
@@ -184,7 +185,7 @@ class EventHub:
                     continue
                 own = TenantWindow()
             own.items += remote_summaries.get(tenant, ())
-            own.items += [(each, None) for each in workers]
+            own.items += [(each, None) for each in workers if each.concerns(tenant)]
             own.remote_summaries = summaries.get(tenant, [])
             yield from feed.publish(own, now, time)
         if self._collector.has_lost:
@@ -229,7 +230,9 @@ class EventHub:
         return max(0, max(earliest, min(waits)) - now) if waits else None
 
     def received(self, text: str | None, now: Micros, time: Micros) -> None:
-        """Handle a message of another server. `text` is None if messages may have been lost."""
+        """Apply a message of another server: note which tenants have listeners there, and collect the changes that it
+        lists for the next publication. `text` is None if messages may have been lost; then all listeners get a
+        `reset`."""
         if text is None:
             self._has_lost_messages = self.is_active
             self.reset()

@@ -127,7 +127,7 @@ class FactsCache:
         return facts
 
     def of_missing_job(self, facts: JobFacts) -> JobFacts:
-        """Return the facts of a job that does not exist any more, so that it is not looked up again."""
+        """Store and return facts for a job that does not exist any more, so that it is not looked up again."""
         known = JobFacts(facts.tenant, facts.job_id, facts.name, (), facts.kind)
         self._by_job[facts.job_id] = known
         _limit(self._by_job)

@@ -37,7 +37,7 @@ class TenantWindow:
         self.bulk: RunsSummary | None = None
         """The counts of further changes, which were too many to check one by one."""
         self.picked: list[Item] = []
-        """Those of the counted changes that filters by job or by run select."""
+        """The counted changes that a filter by job or by run selects."""
         self.remote_summaries: list[RunsSummary] = []
         """Summaries from other servers."""
         self._groups: dict[str, dict[object, list[Numbered]]] = {}

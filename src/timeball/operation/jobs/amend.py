@@ -1,4 +1,5 @@
-"""Change a job so that an acknowledged change is never lost. Update, pause, resume and cancel use this."""
+"""Change a job so that an acknowledged change is never lost. The operations update, pause, resume and cancel use this
+module."""
 
 from __future__ import annotations
 
@@ -33,8 +34,8 @@ refuse the request."""
 
 
 async def amend(context: OperationContext, tenant: str, job_id: str, decide: Decide) -> None:
-    """Read the job, decide, and write the change unless another request has changed the job since. In that case start
-    again, up to 100 times."""
+    """Read the job, call `decide`, and write the change unless another request has changed the job since. In that case
+    start again, up to 100 times; then raise `Conflict`."""
     tries = 0
     while tries < TRIES:
         job = (await find_job(context, tenant, job_id)).job

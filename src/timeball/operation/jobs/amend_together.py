@@ -28,8 +28,8 @@ async def amend_together(
 ) -> tuple[list[JobResult], list[Amended]]:
     """Return the result of each job, in order, and the changes that were made in the common transaction.
 
-    A job that is not found, that has a due fire to plan, that has many live runs, or that another request changed at
-    the same time is changed by `alone`.
+    A job that is not found, that has a due fire to plan, that has many live runs, that is paused and loses its
+    schedule, or that another request changed at the same time is changed by `alone`.
     """
     results: dict[str, JobResult] = {}
     together: list[Amendment] = []

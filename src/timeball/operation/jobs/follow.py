@@ -26,7 +26,8 @@ async def with_upstream_events(context: OperationContext, jobs: Sequence[Job]) -
 
 
 async def followed(context: OperationContext, tenant: str, named: str) -> str:
-    """Return the id of the job to follow, which is named by its id or its name."""
+    """Return the id of the job to follow, which is named by its id or its name. Raise `InvalidSchedule` if there is no
+    such job, if it was cancelled, or if several have the name."""
     found = (await context.store.jobs([named])).get(named)
     if found is not None and found.job.tenant == tenant:
         if found.status == "cancelled":

@@ -16,7 +16,8 @@ class JobResult(Struct, frozen=True):
 
 
 async def one_by_one(job_ids: Sequence[str], act: Callable[[str], Awaitable[object]]) -> list[JobResult]:
-    """Apply the action to each job by itself. A job that refuses it does not stop the others."""
+    """Apply the action to one job after the other. An error of the action becomes the result of its job, and the other
+    jobs follow. Only `Unavailable` ends the call: it is raised."""
     results: list[JobResult] = []
     for job_id in job_ids:
         try:

@@ -11,9 +11,10 @@ import msgspec
 from msgspec import Struct, structs
 
 from timeball.domain import ids
-from timeball.domain.errors import IdempotencyMismatch, Invalid, InvalidSchedule, TimeballError, Unavailable, WrongValue
+from timeball.domain.audit_log.change import AuditedRequest
+from timeball.domain.errors import IdempotencyMismatch, Invalid, InvalidSchedule, TimeballError, Unavailable
 from timeball.domain.instant import Micros
-from timeball.domain.job.job import Job, JobSpec, workflow_of
+from timeball.domain.job.job import Job, JobSpec
 from timeball.domain.job.large_values import LARGE
 from timeball.domain.planning import planning, upcoming_fires
 from timeball.domain.run.run import NewRun, new_run
@@ -22,8 +23,10 @@ from timeball.domain.schedule.closed_times import Closures
 from timeball.domain.schedule.schedule import Date, Follow, Immediate, Window
 from timeball.operation.context import OperationContext
 from timeball.operation.group_commit import GroupCommit
+from timeball.operation.jobs.check_priority import refused_priority
 from timeball.operation.jobs.check_tasks import CHECKED, refused_tasks
 from timeball.operation.jobs.follow import followed, pointed_at
+from timeball.operation.jobs.missing import no_calendar, no_place, task_ids, unknown_tasks
 from timeball.operation.jobs.warn import warn
 from timeball.operation.schedules.closed_times import compiled, never_together
 from timeball.ports.store.jobs import (
@@ -33,6 +36,8 @@ from timeball.ports.store.jobs import (
     Mismatched,
     NeverFires,
     NoCalendar,
+    NoTenant,
+    OverQuota,
     Replayed,
     Submission,
     Submitted,
@@ -50,6 +55,8 @@ class NewJob(Struct, frozen=True, gc=False):
     """A hash of the request, which separates a repetition from another request with the same key."""
     size: int = 0
     """The approximate size of the request."""
+    request: AuditedRequest | None = None
+    """The request for the audit log, which also has the credential; None: the job has no author."""
 
 
 class Created(Struct, frozen=True, gc=False):
@@ -76,6 +83,8 @@ QUICK: Final = frozenset({Immediate, Date})
 MAX_SLOW_TOGETHER: Final = 4
 """Maximum number of jobs with schedules that are not in `QUICK` that are prepared before the event loop gets a turn:
 each takes at most 10 ms."""
+MAX_WAITING_JOBS: Final = 50_000
+"""Maximum number of jobs that wait for a commit. More would wait for seconds, and take memory for as long."""
 _SIZE: Final = attrgetter("size")
 
 
@@ -85,7 +94,7 @@ class Submit:
     def __init__(self, context: OperationContext, render: Callable[[JobStatus], bytes]) -> None:
         self._context = context
         self._render = render
-        self._commit = GroupCommit(self._persist)
+        self._commit = GroupCommit(self._persist, max_waiting=MAX_WAITING_JOBS)
 
     async def __call__(self, jobs: Sequence[NewJob]) -> list[Created | TimeballError]:
         if Follow in _schedule_types(jobs):
@@ -174,11 +183,11 @@ class Submit:
 
     async def _look_around(self, jobs: Sequence[NewJob]) -> _Around:
         named = {(job.tenant, job.spec.task_id) for job in jobs if job.spec.task_id is not None}
-        named |= {(job.tenant, task_id) for job in jobs if job.spec.is_workflow for task_id in _task_ids(job.spec)}
+        named |= {(job.tenant, task_id) for job in jobs if job.spec.is_workflow for task_id in task_ids(job.spec)}
         unknown = await self._unknown(named) if named else named
         referred = {(job.tenant, name) for job in jobs if job.spec.calendars for name in job.spec.calendars}
         calendars = await self._context.store.calendars(list(referred)) if referred else {}
-        warnings = await warn(self._context, [job.spec for job in jobs])
+        warnings = await warn(self._context, [(job.tenant, job.spec) for job in jobs])
         wrong = {at: self._missing(job, unknown, calendars) for at, job in enumerate(jobs)}
         to_follow = await self._followed(jobs)
         for at, job in enumerate(jobs):
@@ -224,7 +233,7 @@ class Submit:
             return Invalid(f"there is no registered task {new.spec.task_id!r}", "/taskId")
         for at, name in enumerate(new.spec.calendars):
             if (new.tenant, name) not in calendars:
-                return _no_calendar(name, at)
+                return no_calendar(name, at)
         if new.spec.is_workflow and (wrong := unknown_tasks(new.spec, {each for _, each in unknown})):
             return wrong
         if new.spec.result_location is not None and not self._context.large_value_store.takes:
@@ -242,21 +251,25 @@ class Submit:
     ) -> Submission | TimeballError:
         if type(new.spec.task) in CHECKED and (refused := refused_tasks(new.spec)) is not None:
             return refused
+        if (refused := refused_priority(self._context.limits, new.tenant, new.spec)) is not None:
+            return refused
+        by = None if new.request is None else new.request.actor.id
         try:
-            job, fire = planning.begin(job_id, new.tenant, new.spec, now)
+            job, fire = planning.begin(job_id, new.tenant, new.spec, now, by)
         except InvalidSchedule as error:
             return error
         runs: tuple[NewRun, ...] = ()
         if fire is not None:
             runs = (new_run(job, run_id, fire.origin, fire.fire_time, now, eligible_at=fire.eligible_at),)
+        audited = None if new.spec.one_shot else new.request
         if new.key is None:
-            return Submission(job, runs)
+            return Submission(job, runs, audited=audited)
 
         def render(placed: Job) -> bytes:
             return self._render(_status(placed, runs, warnings, bound))
 
-        answer = Idempotency(new.key, new.fingerprint, render(job))
-        return Submission(job, runs, answer, render if isinstance(new.spec.schedule, Window) else None)
+        key = Idempotency(new.key, new.fingerprint, render(job))
+        return Submission(job, runs, key, render if isinstance(new.spec.schedule, Window) else None, audited)
 
     async def _repeat_answers(
         self, jobs: Sequence[NewJob], prepared: list[Submission | Created | TimeballError]
@@ -313,10 +326,6 @@ def _schedule_types(jobs: Sequence[NewJob]) -> set[type]:
     return {type(job.spec.schedule) for job in jobs}
 
 
-def no_place() -> Invalid:
-    return Invalid("this server has no object storage; start it with --objects", "/resultLocation")
-
-
 def _as_written(created: Created | TimeballError, spec: JobSpec) -> Created | TimeballError:
     """Return the created job with its parameters in place of their reference. A repeated request has the same
     parameters, because its fingerprint is equal."""
@@ -329,21 +338,6 @@ def _as_written(created: Created | TimeballError, spec: JobSpec) -> Created | Ti
     if job is not None:
         job = structs.replace(job, job=job.job.with_(spec=spec))
     return Created(created.job_id, answer, job)
-
-
-def _task_ids(spec: JobSpec) -> set[str]:
-    """Return the ids of the registered tasks that a workflow refers to."""
-    return {task.task_id for task in workflow_of(spec) if task.task_id is not None}
-
-
-def unknown_tasks(spec: JobSpec, unknown: Container[str]) -> Invalid | None:
-    """Return the error for a workflow that refers to tasks which are not registered; None if there are none."""
-    problems = tuple(
-        WrongValue(f"/task/tasks/{place}/taskId", f"there is no registered task {task.task_id!r}")
-        for place, task in enumerate(workflow_of(spec))
-        if task.task_id is not None and task.task_id in unknown
-    )
-    return Invalid(problems[0].detail, problems=problems) if problems else None
 
 
 def _answer(
@@ -363,16 +357,12 @@ def _answer(
             return Created(result.job_id, answer, status)
         case Replayed() | Mismatched():
             return _repetition(result, idempotency.key if idempotency else "")
-        case NeverFires(error):
+        case NeverFires(error) | NoTenant(error) | OverQuota(error):
             return error
         case NoCalendar(name):
-            return _no_calendar(name, submission.job.spec.calendars.index(name))
+            return no_calendar(name, submission.job.spec.calendars.index(name))
         case _:
             assert_never(result)
-
-
-def _no_calendar(name: str, at: int) -> Invalid:
-    return Invalid(f"there is no calendar {name!r}", f"/calendars/{at}")
 
 
 def _repetition(known: Replayed | Mismatched, key: str) -> Created | TimeballError:

@@ -15,9 +15,10 @@ from timeball.domain.schedule.schedule import Window
 from timeball.operation.context import OperationContext
 from timeball.operation.find import find_job
 from timeball.operation.jobs.amend import amend
+from timeball.operation.jobs.check_priority import refused_priority
 from timeball.operation.jobs.check_tasks import refused_tasks
 from timeball.operation.jobs.follow import followed, pointed_at
-from timeball.operation.jobs.submit import no_place, unknown_tasks
+from timeball.operation.jobs.missing import no_place, unknown_tasks
 from timeball.operation.jobs.warn import warn
 from timeball.operation.schedules.closed_times import checked_closures
 from timeball.ports.store.jobs import Amendment, JobStatus
@@ -48,7 +49,7 @@ async def update(
         wanted = await place.changed(spec)
     if wanted.result_location is not None and not context.large_value_store.takes:
         raise no_place()
-    if (refused := refused_tasks(wanted)) is not None:
+    if (refused := refused_tasks(wanted) or refused_priority(context.limits, tenant, wanted, spec)) is not None:
         raise refused
     if wanted.task_id is not None and await context.store.task(tenant, wanted.task_id) is None:
         raise Invalid(f"there is no registered task {wanted.task_id!r}", "/taskId")
@@ -73,12 +74,13 @@ async def update(
         except _NotPrepared as error:  # the job was changed in between
             await place.changed(error.spec)
     found = await find_job(context, tenant, job_id)
-    [warnings] = await warn(context, [found.job.spec])
+    [warnings] = await warn(context, [(tenant, found.job.spec)])
     return structs.replace(found, warnings=warnings)
 
 
 class _NotPrepared(Exception):
-    """Raised when the change was not applied to this spec yet."""
+    """Raised by the `decide` of an update if the job's current `spec` is not one for which the new spec was computed,
+    because the job was changed in between. `update` then computes the new spec for `spec` and tries again."""
 
     def __init__(self, spec: JobSpec) -> None:
         super().__init__()
@@ -98,7 +100,8 @@ class _PreparedChange:
         self._named: tuple[str, str] | None = None
 
     def point(self, named: str, job_id: str) -> None:
-        """Set the id of the job to follow."""
+        """From now on, replace the name `named` of the followed job by its id in the new specs. Those made before are
+        dropped."""
         self._named = (named, job_id)
         self._known.clear()
 

@@ -14,28 +14,34 @@ from timeball.domain.workflow.definition import Workflow
 from timeball.operation.context import OperationContext
 from timeball.ports.store.workers import WorkerRecord
 
-_Known = dict[tuple[Need, str | None, str | None], tuple[str, ...]]
-"""Warnings by requirements, function and task kind."""
+_Known = dict[tuple[str, Need, str | None, str | None], tuple[str, ...]]
+"""Warnings by tenant, requirements, function and task kind."""
 
 
-async def warn(context: OperationContext, specs: Sequence[JobSpec]) -> list[tuple[str, ...]]:
-    """Return warnings for each spec. The workers are read only if a job has special requirements. A failure to read
-    them is ignored, because warnings are optional."""
-    if all(spec.profile is None or spec.is_workflow for spec in specs):
-        return [()] * len(specs)
+async def warn(context: OperationContext, jobs: Sequence[tuple[str, JobSpec]]) -> list[tuple[str, ...]]:
+    """Return warnings for each job, given by tenant and spec. The workers are read only if a job has special
+    requirements. A failure to read them is ignored, because warnings are optional."""
+    if all(spec.profile is None or spec.is_workflow for _, spec in jobs):
+        return [()] * len(jobs)
     try:
         workers = await context.store.workers()
     except Unavailable:
-        return [()] * len(specs)
-    alive = [_offer(worker) for worker in workers]
+        return [()] * len(jobs)
+    tenants = {tenant for tenant, _ in jobs}
+    serving = {
+        tenant: [_offer(each.for_tenant(tenant)) for each in workers if each.serves(tenant)] for tenant in tenants
+    }
     known: _Known = {}
-    return [() if spec.profile is None or spec.is_workflow else _warnings(spec, alive, known) for spec in specs]
+    return [
+        () if spec.profile is None or spec.is_workflow else _warnings(tenant, spec, serving[tenant], known)
+        for tenant, spec in jobs
+    ]
 
 
-def _warnings(spec: JobSpec, alive: Sequence[WorkerOffer], known: _Known) -> tuple[str, ...]:
+def _warnings(tenant: str, spec: JobSpec, alive: Sequence[WorkerOffer], known: _Known) -> tuple[str, ...]:
     function = spec.task.function if isinstance(spec.task, Python) else None
     kind = None if spec.task is None or isinstance(spec.task, Workflow) else kind_of(spec.task)
-    asked = (spec.need, function, kind)
+    asked = (tenant, spec.need, function, kind)
     if asked not in known:
         reason = worker_match.lacking(spec.need, function, alive, kind)
         known[asked] = () if reason is None else (f"{reason.text} {reason.unblocks}",)

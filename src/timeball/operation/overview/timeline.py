@@ -33,7 +33,7 @@ MAX_FIRES: Final = 1_200
 """Maximum number of coming fires in an answer; each takes about 40 microseconds to find."""
 MAX_FIRES_PER_LANE: Final = 100
 MAX_COUNTED: Final = 50_000
-"""Maximum number of runs that are counted for buckets."""
+"""Maximum number of runs that one answer counts in its buckets."""
 MAX_SPEC_BYTES: Final = 4 << 20
 """Maximum size of the specs that are read for coming fires."""
 SAMPLE_PARTS: Final = 40
@@ -77,7 +77,8 @@ class TimelineRequest(Struct, frozen=True, kw_only=True):
     since: Micros
     until: Micros
     by: By | None
-    """What a lane stands for: a job or a tag. None: a job, or a tag if more than `MAX_JOB_LANES` jobs are active."""
+    """The kind of lanes: one per job, or one per tag. None: one per job, or one per tag if more than `MAX_JOB_LANES`
+    jobs are active."""
     limit: int
     """Maximum number of lanes."""
     text: str | None = None

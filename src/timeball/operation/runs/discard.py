@@ -1,4 +1,4 @@
-"""Discard dead letters that will not be retried. They stay in the history."""
+"""Discard dead and failed runs that will not be retried. They stay in the history."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from timeball.ports.wakeups import Topic
 
 
 async def discard(context: OperationContext, matches: Sequence[Match]) -> list[BulkItemResult]:
-    """Discard in one transaction all dead letters that were not retried or discarded yet."""
+    """Discard in one transaction those of the given dead and failed runs that were neither retried nor discarded.
+    Return one result per run, in order: for each of the others, the error that says why."""
     run_ids = [match.run_id for match in matches]
     discarded = await context.store.discard(run_ids)
     runs = await context.store.runs([run_id for run_id, done in zip(run_ids, discarded, strict=True) if not done])

@@ -30,8 +30,8 @@ class JobExplained(Struct, frozen=True):
 
     @property
     def answer(self) -> Reason:
-        """The most important reason: the first reason of its run, unless the job is stopped, has no run, or its run has
-        ended or is due in the future. Then it is the first reason of the job itself."""
+        """The most important reason. It is the first reason of the job itself if the job is paused or cancelled, or if
+        `run` is None, has ended or is due in the future. Otherwise it is the first reason of `run`."""
         run = self.run
         idle = run is None or run.facts.run.is_terminal or run.facts.run.status is Status.SCHEDULED
         return self.reasons[0] if run is None or idle or _stopped(self.facts) else run.reasons[0]

@@ -33,7 +33,9 @@ class Settle:
     hold.
 
     An outcome that cannot be written does not prevent others from being written: the batch is halved until that outcome
-    is alone, and `_write_replaced` writes another outcome for it. A call raises only for its own attempts.
+    is alone, and `_write_replaced` tries to write a simpler one in its place: a failure with the reason, or a success
+    without its result. If that is not possible, only the call with that attempt raises. `Unavailable` is raised for all
+    calls of the batch.
     """
 
     def __init__(self, context: OperationContext) -> None:

@@ -105,8 +105,8 @@ async def begin(context: OperationContext, new: NewBackfill, render: Callable[[B
 
 
 async def advance(context: OperationContext, backfill_ids: Sequence[str]) -> int:
-    """Create the next runs of backfills. For a backfill with calendars, the next fires that no calendar excludes are
-    found before the transaction."""
+    """Create the next runs of backfills, and return their number. For a backfill with calendars, the next fires that no
+    calendar excludes are found before the transaction."""
     asked = [each.backfill for each in (await context.store.backfills(backfill_ids)).values()]
     bound = [each for each in asked if each.calendars and each.cursor is not None]
     ahead: dict[str, BackfillFires] = {}
@@ -140,7 +140,8 @@ async def find_backfill(context: OperationContext, tenant: str, backfill_id: str
 
 
 async def cancel_backfill(context: OperationContext, tenant: str, backfill_id: str) -> BackfillProgress:
-    """Cancel a backfill: no more runs are created, and live ones are cancelled. Repeating it changes nothing."""
+    """Cancel a backfill: no more runs are created, and live ones are cancelled. Repeating it changes nothing. Raise
+    `Conflict` if the backfill is complete."""
     await find_backfill(context, tenant, backfill_id)
     if await context.store.cancel_backfill(backfill_id, BY_REQUEST):
         context.wakeups.wake(Topic.CANCEL)

@@ -28,7 +28,7 @@ _ANY_TASK: Final = Shell(command="true")
 class Foreseen(Struct, frozen=True):
     forecast: Forecast
     slots: int
-    """The slots of all workers with a lease."""
+    """The slots of all workers that serve the tenant and accept new runs."""
     more: bool
     """True if there are more jobs than the forecast includes."""
     measured: int
@@ -50,13 +50,16 @@ async def forecast_fires(
     for first in range(0, min(len(jobs), MAX_MEASURED), PAGE):
         asked = [job.id for job in jobs[first : min(first + PAGE, MAX_MEASURED)]]
         means |= await context.store.mean_durations(asked, now - RECENT)
-    slots = sum(worker.slots for worker in await context.store.workers())
+    workers = await context.store.workers(tenant)
+    slots = sum(worker.slots for worker in workers if worker.draining_since is None)
     # Takes up to two seconds: run it in a thread, because the event loop must keep fires on time.
     found = await beside(forecast.forecast_fires, jobs, closures, means, forecast.grid(since, until, width), now)
     return Foreseen(found, slots, cursor is not None, min(len(jobs), MAX_MEASURED))
 
 
 def _schedule_only(job: Job) -> Job:
-    """Return the job without its task and parameters: those of 50,000 jobs do not fit into the memory of a server."""
+    """Return the job with a placeholder for its task, and without its parameters and description: those of 50,000 jobs
+    do not fit into the memory of a server.
+    """
     task = job.spec.task if job.spec.task is None else _ANY_TASK
     return job.with_(spec=structs.replace(job.spec, task=task, parameters={}, description=""))

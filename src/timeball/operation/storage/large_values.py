@@ -200,6 +200,25 @@ class LargeValueStore:
             return 0
         return sum([await _sweep(self._place, kind, now) for kind in large_values.KINDS])
 
+    # --- objects of a tenant -----------------------------------------------------------------------------------------
+
+    async def folders(self) -> list[str]:
+        """Return the folders of days that have objects, in order."""
+        if self._place is None:
+            return []
+        prefixes = [large_values.prefix(kind, self._place.number) for kind in large_values.KINDS]
+        return sorted([day for each in prefixes for day in await _days(self._place.objects, each)])
+
+    async def of_tenant(self, store: Store, folder: str, tenant: str) -> tuple[Objects, list[str]]:
+        """Return the object storage, and the keys of the objects in a folder that belong to jobs and runs of a
+        tenant."""
+        assert self._place is not None
+        keys = await self._place.objects.list(folder)
+        owned: set[str] = set()
+        for some in (keys[at : at + PAGE] for at in range(0, len(keys), PAGE)):
+            owned |= await store.owned_by(tenant, [large_values.owner(key) for key in some])
+        return self._place.objects, [key for key in keys if large_values.owner(key) in owned]
+
     # --- internals -------------------------------------------------------------------------------------------------
 
     @property
@@ -266,7 +285,12 @@ async def _days(objects: Objects, prefix: str) -> list[str]:
 
 def is_large(outcome: Outcome) -> bool:
     """True if the outcome has a large result, which is offloaded if possible."""
-    return type(outcome) is Succeeded and outcome.result is not UNSET and len(outcome.result) > LARGE
+    return result_size(outcome) > LARGE
+
+
+def result_size(outcome: Outcome) -> int:
+    """Return the number of bytes of the result of an outcome."""
+    return len(outcome.result) if type(outcome) is Succeeded and outcome.result is not UNSET else 0
 
 
 def _packed(lines: Sequence[LogLine]) -> bytes:

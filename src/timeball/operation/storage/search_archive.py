@@ -27,6 +27,7 @@ from timeball.domain.run.archive_record import Finished, Head, Manifest, Part, R
 from timeball.domain.run.error_fingerprint import NO_FINGERPRINT
 from timeball.domain.run.run import Run
 from timeball.domain.run.status import GAVE_UP
+from timeball.domain.tenant import DEFAULT_TENANT
 from timeball.operation.storage.archive import GZIP
 from timeball.ports.object_store import Objects
 from timeball.ports.store.paging import Page
@@ -57,7 +58,7 @@ class Archive:
     """Reads the archive."""
 
     def __init__(self, objects: Objects) -> None:
-        self._objects = objects
+        self.objects = self._objects = objects
         self._room = asyncio.Semaphore(AT_ONCE)
         self._manifests: dict[str, Manifest] = {}
 
@@ -85,14 +86,14 @@ class Archive:
         """Return the run; None if it is not in the archive."""
         word = _beginning(run_id)
         meant = _Meant(where=RunFilter(tenant=tenant), word=word, before=_behind(run_id), limit=1, with_results=True)
-        parts = [part for each in await self._of_day(archive_record.day_of(run_id)) for part in each.run_parts]
+        parts = [part for each in await self._of_day(archive_record.day_of(run_id), tenant) for part in each.run_parts]
         for found in await self._read(_holding(parts, run_id), meant.records):
             if run_id in found:
                 return archive_record.finished(found[run_id])
         return None
 
-    async def logs(self, run_id: str, attempt: int | None, after: int, limit: int) -> list[LogLine]:
-        """Return output in order, as the store does."""
+    async def logs(self, tenant: str, run_id: str, attempt: int | None, after: int, limit: int) -> list[LogLine]:
+        """Return output of a run of the tenant in order, as the store does."""
 
         def lines(content: bytes) -> dict[tuple[int, int], LogLine]:
             found = (archive_record.decode_log(line) for line in _lines(content, _beginning(run_id)))
@@ -104,7 +105,7 @@ class Archive:
                 if (each.attempt, each.seq) > divmod(after, 1_000_000) and attempt in (None, each.attempt)
             }
 
-        parts = [part for each in await self._of_day(archive_record.day_of(run_id)) for part in each.log_parts]
+        parts = [part for each in await self._of_day(archive_record.day_of(run_id), tenant) for part in each.log_parts]
         pieces = {
             place: line for part in await self._read(_holding(parts, run_id), lines) for place, line in part.items()
         }
@@ -113,25 +114,29 @@ class Archive:
     async def _days(self, meant: _Meant) -> AsyncIterator[tuple[date, list[Part]]]:
         """Yield the days, newest first, each with the parts that may contain matching runs, newest first."""
         keys: dict[date, list[str]] = {}
+        tenant = meant.where.tenant
         for key in await self._objects.list(archive_record.MANIFESTS):
-            if (day := archive_record.day_of_manifest(key)) is not None and meant.may_be_of(day):
+            if (day := archive_record.day_of_manifest(key, tenant)) is not None and meant.may_be_of(day):
                 keys.setdefault(day, []).append(key)
         days = sorted(keys, reverse=True)
         for some in (days[at : at + AHEAD] for at in range(0, len(days), AHEAD)):
             await self._load([key for day in some for key in keys[day]])
-            manifests = {day: self._known(keys[day]) for day in some}
+            manifests = {day: self._known(keys[day], tenant) for day in some}
             self._forget()
             for day in some:
                 parts = [part for each in manifests[day] for part in each.run_parts if meant.may_be_in(part)]
                 yield day, sorted(parts, key=lambda part: part.last_id, reverse=True)
 
-    async def _of_day(self, day: date) -> list[Manifest]:
-        keys = await self._objects.list(archive_record.manifests_of(day))
+    async def _of_day(self, day: date, tenant: str) -> list[Manifest]:
+        found = await self._objects.list(archive_record.manifests_of(day, DEFAULT_TENANT))
+        keys = [key for key in found if archive_record.day_of_manifest(key, tenant) == day]
         await self._load(keys)
-        return self._known(keys)
+        return self._known(keys, tenant)
 
-    def _known(self, keys: Sequence[str]) -> list[Manifest]:
-        return [self._manifests[key] for key in keys if key in self._manifests]
+    def _known(self, keys: Sequence[str], tenant: str) -> list[Manifest]:
+        """Return the manifests that were loaded, without those of other tenants."""
+        found = [self._manifests[key] for key in keys if key in self._manifests]
+        return [each for each in found if each.tenant in ("", tenant)]
 
     async def _load(self, keys: Sequence[str]) -> None:
         new = [key for key in keys if key not in self._manifests]
@@ -313,6 +318,11 @@ def _look_at_each(contents: Sequence[tuple[str, bytes]], look: Callable[[bytes],
         except (zlib.error, msgspec.MsgspecError) as error:
             raise Unavailable(f"the archive's object {key} cannot be read: {error}") from None
     return found
+
+
+def lines_of(content: bytes) -> list[bytes]:
+    """Return all lines of a part, in order."""
+    return [line for block in _blocks(content) for line in block.splitlines()]
 
 
 def _lines(content: bytes, word: bytes) -> Iterator[bytes]:

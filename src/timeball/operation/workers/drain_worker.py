@@ -8,7 +8,8 @@ from timeball.ports.wakeups import Topic
 
 
 async def drain_worker(context: OperationContext, session: str) -> None:
-    """Store the order to drain, and wake the server that the worker polls. Repeating it changes nothing."""
+    """Store the order to drain, and wake all servers: the one that the worker polls sends the order. A repeated order
+    has no further effect on the worker."""
     if not await context.store.drain(session):
         raise NotFound("worker", session)
     context.wakeups.wake(Topic.CANCEL)

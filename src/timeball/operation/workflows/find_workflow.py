@@ -26,7 +26,8 @@ class FoundWorkflowRun(Struct, frozen=True):
     tasks: tuple[TaskOfRun, ...]
     instances: tuple[TaskOfRun, ...]
     runs: dict[str, Run]
-    """By id: the runs of all tasks, of instances that execute, and of up to `MAX_ENDED_INSTANCES_READ` ended ones."""
+    """The runs of all tasks, of instances that execute, and of up to `MAX_ENDED_INSTANCES_READ` ended instances, by run
+    id."""
 
 
 async def find_workflow(context: OperationContext, tenant: str, job_id: str) -> JobStatus:

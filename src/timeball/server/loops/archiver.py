@@ -48,7 +48,7 @@ class DayArchiver:
         self._work: asyncio.Task[Archived] | None = None
         self._sleeps_until: Micros | None = None
         self._kept: dict[Micros, Micros] = {}
-        """By day: runs of that day that ended before this instant are in the archive."""
+        """An instant for each archived day. The runs of the day that ended before this instant are in the archive."""
 
     async def keep(self, day: Micros) -> bool:
         if self._sleeps_until is not None and self._clock.monotonic() < self._sleeps_until:

@@ -1,6 +1,5 @@
-"""The dispatcher: the loop that claims runs that are due, or due soon, for workers with a pending poll. One claim
-covers all pending polls.
-"""
+"""The dispatcher: the loop that claims runs that are due, or due soon, for workers with a pending poll, or with one
+that is expected soon. One claim covers all pending polls with free slots."""
 
 from __future__ import annotations
 
@@ -62,6 +61,10 @@ class Dispatcher(Loop):
         """A new poll does not start a turn before this instant of the monotonic clock, because no run has to be claimed
         earlier. A wakeup does.
         """
+        self._crowded = False
+        """True if runs wait for a free slot of a pool. A worker that has more free slots then starts a turn."""
+        self._has_grown = False
+        """True if a worker has had more free slots since the last claim began."""
         self._claiming = asyncio.Lock()
         """Held by the one task that claims for pending polls: this loop or a submit, in order of arrival."""
         gateway.listen(self._demanded)
@@ -105,17 +108,25 @@ class Dispatcher(Loop):
             self._wakeups.wake(Topic.GATE)
             return CLAIM_RETRY_DELAY
         looked_until = claimed.now + AHEAD
+        # Runs that the quota of their tenant keeps waiting are due already. A claim for them is of no use before the
+        # next poll, which follows the end of a run.
+        has_spare_slots = claimed.left > 0 and not claimed.short
         upcoming = await self._store.next_eligible_at(
-            0 if claimed.left else looked_until, constrained_after=looked_until
+            0 if has_spare_slots else looked_until, constrained_after=looked_until
         )
         served = {want.session for want in wants}
         if any(want.session not in served for want in self._gateway.wants()):
             return 0
-        return self._ignore_polls(
-            TICK if upcoming is None else max(CLAIM_RETRY_DELAY, upcoming - LATEST - self._store.now())
-        )
+        delay = TICK if upcoming is None else max(CLAIM_RETRY_DELAY, upcoming - LATEST - self._store.now())
+        if claimed.short:  # the end of a run makes room for the next, and the poll after it tells so
+            return delay
+        self._crowded = claimed.crowded
+        if self._crowded and self._has_grown:
+            return 0
+        return self._ignore_polls(delay)
 
     async def _claim_for(self, wants: Sequence[SlotRequest]) -> Claimed:
+        self._crowded = self._has_grown = False
         try:
             claimed = await self._store.claim(wants, AHEAD)
         except Unavailable:
@@ -128,10 +139,11 @@ class Dispatcher(Loop):
         self._polls_ignored_until = self._clock.monotonic() + min(delay, TICK)
         return delay
 
-    def _demanded(self) -> None:
-        """Start a turn, because a worker with free slots polls; unless the loop knows that no run is due, or is in the
-        middle of a turn."""
-        if self._clock.monotonic() >= self._polls_ignored_until:
+    def _demanded(self, has_grown: bool) -> None:
+        """Start a turn, because a worker with free slots polls; unless the loop knows that no run is due that the
+        worker has room for, or is in the middle of a turn."""
+        self._has_grown = self._has_grown or has_grown
+        if (has_grown and self._crowded) or self._clock.monotonic() >= self._polls_ignored_until:
             self.wake()
 
     @asynccontextmanager

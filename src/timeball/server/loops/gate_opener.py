@@ -36,7 +36,7 @@ class GateOpener(Loop):
         return TICK if upcoming is None else max(1, upcoming - self._store.now())
 
     async def _forget(self) -> None:
-        """Delete gates and ordering keys that no run uses any more, once a minute."""
+        """Delete rows that no run uses any more, such as gates, ordering keys and placement profiles, once a minute."""
         now = self._clock.monotonic()
         if self._forgotten_at is None or now - self._forgotten_at > MINUTE:
             self._forgotten_at = now

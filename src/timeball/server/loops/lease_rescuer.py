@@ -39,7 +39,7 @@ class LeaseRescuer(Loop):
         self._search_at: Micros = 0
         self._after = FIRST
         self._failed: dict[str, Micros] = {}
-        """By run id: the instant at which a run that could not be settled is tried again."""
+        """The instant at which a run that could not be settled is tried again, by run id."""
 
     async def turn(self) -> Micros:
         now = self._clock.monotonic()

@@ -1,9 +1,11 @@
-"""The maintenance loop: creates the partitions of the coming days, and deletes old history, unused keys and unused
-objects.
+"""The maintenance loop of a server. It creates the history partitions of the coming days, adds what finished runs used
+to the sums of usage, and deletes data that is no longer needed: old runs, idempotency keys of deleted jobs, job
+versions that no run uses, old statistics, files in the object storage that no row refers to, and tenants that a request
+deleted.
 
-One server at a time does it, under a lease. If two servers believe that they hold the lease, the store accepts only the
-newer one. Each turn does one small step of each duty, so that neither other transactions nor other duties wait for
-long.
+Only the server that holds the maintenance lease does this. If two servers believe that they hold it, the store accepts
+only the changes of the newer holder. Each turn does at most one small step of each duty, so that neither other
+transactions nor other duties wait for long.
 """
 
 from __future__ import annotations
@@ -19,9 +21,11 @@ from timeball.domain import ids, retention
 from timeball.domain.errors import Unavailable
 from timeball.domain.instant import HOUR, MILLISECOND, MINUTE, SECOND, Micros
 from timeball.operation.context import OperationContext
+from timeball.operation.tenants.deleter import TenantDeleter
 from timeball.ports.store.maintenance import Archiver, Deposed, Lead, Occupied
+from timeball.ports.wakeups import Topic
 from timeball.server.loop import Loop
-from timeball.server.wakeups import LocalWakeups
+from timeball.server.wakeups import LocalWakeups, Subscription
 
 LEASE_NAME: Final = "housekeeping"
 LEASE: Final = 3 * MINUTE
@@ -30,14 +34,17 @@ LEASE_RETRY_DELAY: Final = SECOND
 """Microseconds before the loop asks again whether a day is archived, or whether the removal of objects has ended."""
 PRUNE_STEP_DELAY: Final = 20 * MILLISECOND
 """Microseconds between two steps of deleting old rows, so that other transactions get their turn."""
-PRUNE_RETRY_DELAY: Final = 10 * SECOND
-"""Microseconds before a step is retried that failed, or that would have had to wait for locks of other transactions."""
+STEP_RETRY_DELAY: Final = 10 * SECOND
+"""Maximum number of microseconds before a step is retried that failed, or that would have had to wait for locks of
+other transactions. If another duty is due earlier, the step is retried with it."""
 RARE_INTERVAL: Final = HOUR
 """Microseconds between two runs of a duty that is rarely needed."""
 SWEEP_EVERY: Final = 6 * HOUR
 """Microseconds between two searches for unused objects. A search lists all objects."""
 ROWS: Final = 500
 """Approximate number of rows that one step deletes."""
+USAGE_ROWS: Final = 1_000
+"""Approximate number of runs that one step adds to the sums of usage."""
 DAYS: Final = 100
 """Maximum number of days that one query returns."""
 _log = structlog.get_logger()
@@ -46,13 +53,15 @@ _log = structlog.get_logger()
 class _Pruning(Struct, frozen=True):
     day: Micros
     before: Micros
-    """Runs that ended before this instant may be deleted. If there is an archive, they are in it."""
+    """Runs that ended before this instant may be deleted. If there is an archive, they are in it, and their usage is in
+    the sums."""
 
 
 class MaintenanceLoop(Loop):
     name = "maintenance"
     is_required = False  # old history that stays longer does no harm
     max_time_without_success = LEASE
+    topics = (Topic.MAINTENANCE,)
 
     def __init__(
         self,
@@ -62,7 +71,7 @@ class MaintenanceLoop(Loop):
         keep_for: Micros | None = retention.DEFAULT,
         archiver: Archiver | None = None,
     ) -> None:
-        """`keep_for` is how long finished runs are kept; None keeps them for ever. With an archiver, a run is deleted
+        """`keep_for` is the time for which finished runs are kept; None keeps all. With an archiver, a run is deleted
         only after it was archived.
         """
         super().__init__(context.clock, wakeups)
@@ -78,17 +87,34 @@ class MaintenanceLoop(Loop):
         self._large_value_store = context.large_value_store
         self._sweeping: asyncio.Task[int] | None = None
         self._swept_at: Micros | None = None
+        self._deleter = TenantDeleter(context)
+        self._deleting: asyncio.Task[None] | None = None
+        self._is_wanted = Subscription()
+
+    def start(self) -> None:
+        if self._task is None:
+            self._wakeups.subscribe(Topic.MAINTENANCE, self._is_wanted)
+        super().start()
 
     async def turn(self) -> Micros:
         left = self._sleeps_until - self._clock.monotonic()
-        if left > 0:
+        if left > 0 and not self._is_wanted.is_set():
             return left
+        self._is_wanted.clear()
         lead = await self._store.lead(LEASE_NAME, self._holder, LEASE)
         if lead is None:
             return self._sleep(MAINTENANCE_INTERVAL)
         try:
             failures: list[Exception] = []
-            duties = (self._prepare, self._prune, self._forget, self._forget_statistics, self._sweep)
+            duties = (
+                self._prepare,
+                self._count_usage,
+                self._prune,
+                self._forget,
+                self._forget_statistics,
+                self._sweep,
+                self._delete_tenants,
+            )
             delay = min([await self._attempt(duty, lead, failures) for duty in duties])
             if failures:  # after every duty had its turn
                 self._sleep(delay)
@@ -106,32 +132,37 @@ class MaintenanceLoop(Loop):
         try:
             return await duty(lead)
         except Occupied:
-            return PRUNE_RETRY_DELAY
+            return STEP_RETRY_DELAY
         except (Deposed, Unavailable):
             raise
         except Exception as error:
             failures.append(error)
-            return PRUNE_RETRY_DELAY
+            return STEP_RETRY_DELAY
 
     def _sleep(self, length: Micros) -> Micros:
         self._sleeps_until = self._clock.monotonic() + length
         return length
 
     async def _prepare(self, lead: Lead) -> Micros:
-        """Create the partitions of the coming days, once an hour."""
+        """Create the partitions of the coming days, once an hour. Return the microseconds until the duty is due
+        again."""
         if not self._is_time(self._prepared_at):
             return MAINTENANCE_INTERVAL
         await self._store.prepare_days(lead, retention.days_ahead(self._store.now()))
         self._prepared_at = self._clock.monotonic()
         return MAINTENANCE_INTERVAL
 
+    async def _count_usage(self, lead: Lead) -> Micros:
+        """Add what some runs used to the sums. Return the microseconds until the next step."""
+        return PRUNE_STEP_DELAY if await self._store.count_usage(lead, USAGE_ROWS) else MAINTENANCE_INTERVAL
+
     async def _prune(self, lead: Lead) -> Micros:
         """Delete some rows of a day with runs that are older than the retention, the oldest day first. While a day is
-        not archived, later turns continue with the days after it."""
+        not archived, later turns continue with the days after it. Return the microseconds until the next step."""
         if self._keep_for is None:
             return MAINTENANCE_INTERVAL
         if self._pruning is None:
-            before = self._store.now() - self._keep_for
+            before = min(self._store.now() - self._keep_for, await self._store.usage_counted_until())
             days = await self._store.days_to_prune(before, DAYS)
             if not days:
                 return MAINTENANCE_INTERVAL
@@ -145,7 +176,8 @@ class MaintenanceLoop(Loop):
         return PRUNE_STEP_DELAY
 
     async def _forget(self, lead: Lead) -> Micros:
-        """Delete idempotency keys and job versions that only deleted runs used."""
+        """Delete idempotency keys and job versions that only deleted runs used. Return the microseconds until the next
+        step."""
         if self._keep_for is None or not self._is_time(self._forgotten_at):
             return MAINTENANCE_INTERVAL
         before = self._store.now() - self._keep_for
@@ -156,13 +188,13 @@ class MaintenanceLoop(Loop):
         return PRUNE_STEP_DELAY
 
     async def _forget_statistics(self, lead: Lead) -> Micros:
-        """Delete statistics that are older than a day."""
+        """Delete statistics that are older than `tally.WIDTH_LIFE`. Return the microseconds until the next step."""
         return PRUNE_STEP_DELAY if await self._store.forget_statistics(lead) else MAINTENANCE_INTERVAL
 
     async def _sweep(self, lead: Lead) -> Micros:
         """Delete objects that no row refers to. The search runs in a task of its own, since it may take long. A server
-        that loses the lease during it does no harm: an object that no row refers to is never referred to again.
-        """
+        that loses the lease during it does no harm: an object that no row refers to is never referred to again. Return
+        the microseconds until the next step."""
         work = self._sweeping
         if work is None:
             if not self._large_value_store.takes or not self._is_time(self._swept_at, SWEEP_EVERY):
@@ -180,11 +212,33 @@ class MaintenanceLoop(Loop):
             _log.warning("unused objects could not be deleted now", error=str(error))
         return PRUNE_STEP_DELAY
 
+    async def _delete_tenants(self, lead: Lead) -> Micros:
+        """Continue the deletion of tenants, in a task of its own, since each of its steps may take a moment. Return the
+        microseconds until the next look at it."""
+        work = self._deleting
+        if work is None:
+            if not await self._store.deletions():
+                return MAINTENANCE_INTERVAL
+            self._deleting = asyncio.create_task(self._deleter.run(lead), name="tenant-deleter")
+            return LEASE_RETRY_DELAY
+        if not work.done():
+            return LEASE_RETRY_DELAY
+        self._deleting = None
+        try:
+            work.result()
+        except Unavailable as error:
+            _log.warning("a tenant cannot be deleted now", error=str(error))
+            return STEP_RETRY_DELAY
+        return PRUNE_STEP_DELAY
+
     async def stop(self) -> None:
+        if self._task is not None:
+            self._wakeups.unsubscribe(Topic.MAINTENANCE, self._is_wanted)
         await super().stop()
-        if self._sweeping is not None:
-            self._sweeping.cancel()
-            await asyncio.wait([self._sweeping])
+        for task in (self._sweeping, self._deleting):
+            if task is not None:
+                task.cancel()
+                await asyncio.wait([task])
 
     def _is_time(self, last: Micros | None, every: Micros = RARE_INTERVAL) -> bool:
         return last is None or self._clock.monotonic() - last >= every

@@ -30,7 +30,7 @@ class PauseResumer(Loop):
         self._context = context
         self._store = context.store
         self._failed: dict[str, Micros] = {}
-        """By job id: the instant at which a job that could not be resumed is tried again."""
+        """The instant at which a job that could not be resumed is tried again, by job id."""
 
     async def turn(self) -> Micros:
         upcoming = await self._store.next_resume_at()

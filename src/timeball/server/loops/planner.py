@@ -105,7 +105,7 @@ class Planner(Loop):
                 continue
             plans.append(plan)
             if job.spec.bound:
-                await wait_for_slice()  # calendars cost CPU time
+                await wait_for_slice()  # the evaluation of calendars takes CPU time
             runs -= plan.runs
             instants -= plan.instants
             if runs <= 0 or instants <= 0:

@@ -30,7 +30,7 @@ class WorkflowAdvancer(Loop):
         self._store = context.store
         self._large_value_store = context.large_value_store
         self._large: dict[str, bytes | None] = {}
-        """By object key: large results that the next call of `advance_workflows` needs and that are not in the store.
+        """Large results that the next call of `advance_workflows` needs and that are not in the store, by object key.
         """
         self._after = ""
 

@@ -1,4 +1,4 @@
-"""Changes as the store would report them, and listeners that are read at once."""
+"""Changes in the form in which the store reports them, and listeners that a test reads without waiting."""
 
 import json
 import random

@@ -1,4 +1,5 @@
-"""What events say of the job of a run: learned from specs, looked up if it is unknown, in the order of the changes."""
+"""The data of a job in the events of its runs: known from specs, else read from the store, in the order of the
+changes."""
 
 from typing import Any
 

@@ -1,4 +1,5 @@
-"""Messages between servers: small, rare, only while another server has listeners, and only of its tenants."""
+"""Messages between servers: small and rare, sent only while another server has listeners, and only for their
+tenants."""
 
 import itertools
 import json

@@ -1,4 +1,4 @@
-"""The feed of a tenant: ids, the ring of a minute, resuming, filters and summaries."""
+"""The feed of a tenant: event ids, the events of the last minute, resuming, filters and summaries."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The hub: collects only while a client listens, publishes in windows, and is bounded in everything."""
+"""The hub of events: it collects only while a client listens, publishes in windows, and all its work is bounded."""
 
 import asyncio
 

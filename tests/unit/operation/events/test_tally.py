@@ -1,4 +1,4 @@
-"""Large windows are counted without an object per change: the counts are those of the changes."""
+"""Large windows of changes are counted without an object per change, and the counts are correct."""
 
 import pytest
 

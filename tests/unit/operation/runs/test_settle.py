@@ -1,4 +1,4 @@
-"""Who is told when attempts ended."""
+"""Which loops are woken after attempts ended."""
 
 import random
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""When the dispatcher claims: at once for what is due, and together for what is still to come."""
+"""When the dispatcher claims: due runs at once, and runs that are due soon together."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from unittest import mock
 import pytest
 
 from tests.support.builders import one_shot
+from timeball.domain.dispatch.fair_share import TenantShare
 from timeball.domain.dispatch.placement import Resources
 from timeball.domain.errors import Unavailable
 from timeball.domain.instant import MILLISECOND, SECOND, Micros
+from timeball.domain.tenant import Tenant
 from timeball.operation.context import OperationContext
 from timeball.operation.runs.settle import Settle
 from timeball.ports.store.runs import SlotRequest
@@ -207,6 +209,25 @@ async def test_a_claim_that_fails_is_not_the_end_of_it(house: House, monkeypatch
     house.nudged.reset_mock()
     await house.poll(session, free=1)
     assert house.nudged.called
+
+
+async def test_runs_beyond_the_quota_of_their_tenant_wait_for_the_next_poll(house: House) -> None:
+    """The dispatcher does not claim for them again and again, although workers have free slots."""
+    session = await house.worker(slots=12)
+    tenants = ["default", "acme", "beta", "gamma"]
+    house.store.share_workers({tenant: TenantShare(concurrent_runs=1) for tenant in tenants})
+    now = house.store.now()
+    for tenant in tenants:
+        if tenant != "default":
+            await house.store.create_tenant(Tenant(id=tenant, created_at=now, updated_at=now))
+        await house.store.submit([one_shot(now, tenant=tenant) for _ in range(10)])
+    waiting = await house.poll(session, free=12)
+    await house.dispatcher.turn()
+    assert len((await waiting).assignments) == 4
+    waiting = await house.poll(session, free=8)
+    assert [await house.dispatcher.turn() for _ in range(2)] == [TICK, TICK]
+    assert not waiting.done()
+    waiting.cancel()
 
 
 async def test_runs_that_are_still_to_come_are_handed_out_by_one_claim(

@@ -1,4 +1,4 @@
-"""The rescuer ends what workers do not (I12, I26)."""
+"""The lease rescuer ends attempts that their workers do not end (I12, I26)."""
 
 from __future__ import annotations
 

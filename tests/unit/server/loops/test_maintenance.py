@@ -1,4 +1,4 @@
-"""The keeper: one leads, days are pruned after they are archived, and it rests when there is nothing to do."""
+"""Maintenance: one server does it, days are pruned after they are archived, and an idle loop reads nothing."""
 
 import asyncio
 from collections.abc import AsyncIterator

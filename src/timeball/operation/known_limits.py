@@ -1,0 +1,29 @@
+"""The limits of the tenants, as a server knows them. A loop reads them again and again, so that no request does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from timeball.domain.tenant import NO_LIMITS, TenantLimits
+
+
+class KnownLimits:
+    def __init__(self) -> None:
+        self.by_tenant: Mapping[str, TenantLimits] = {}
+        """The limits of the tenants that have any."""
+        self.on_change: Callable[[], None] = lambda: None
+        """Called when limits have changed."""
+
+    def of(self, tenant: str) -> TenantLimits:
+        return self.by_tenant.get(tenant, NO_LIMITS)
+
+    def replace(self, limits: Mapping[str, TenantLimits]) -> None:
+        """Replace the limits of all tenants by those that the store has."""
+        if limits != self.by_tenant:
+            self.by_tenant = limits
+            self.on_change()
+
+    def note(self, tenant: str, limits: TenantLimits) -> None:
+        """Note the limits of one tenant, which this server has just stored."""
+        others = {name: known for name, known in self.by_tenant.items() if name != tenant}
+        self.replace(others if limits == NO_LIMITS else {**others, tenant: limits})
