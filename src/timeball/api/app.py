@@ -5,21 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib.resources.abc import Traversable
-from typing import Any, Final
+from typing import Final
 from urllib.parse import unquote
 
-import msgspec
 from msgspec import Struct
 
-from timeball.api import problems, views
+from timeball.api import views
 from timeball.api.asgi import Receive, Scope, Send
-from timeball.api.auth import Authenticator, check_permission
-from timeball.api.documentation import openapi
-from timeball.api.documentation.docs_page import docs_page
+from timeball.api.auth import Authenticator, caller_of_session
+from timeball.api.documentation.documents import Documents
+from timeball.api.endpoint import Endpoint, PageEndpoint
 from timeball.api.event_streams import Credential, EventStreams
 from timeball.api.headers import RepeatedHeader, find_repeated
-from timeball.api.query import read_query
-from timeball.api.request_body import check_encoding, read_body
 from timeball.api.responses import send_answer
 from timeball.api.routes import (
     calendars,
@@ -30,11 +27,14 @@ from timeball.api.routes import (
     me,
     sign_in,
     tasks,
+    tenants,
+    users,
     web,
     why,
     worker_protocol,
     workers,
 )
+from timeball.api.routes.audit_log import entries as audit_log
 from timeball.api.routes.jobs import (
     backfills,
     batch,
@@ -46,23 +46,23 @@ from timeball.api.routes.jobs import (
     schedules,
     versions,
 )
-from timeball.api.routes.overview import stats, timeline
+from timeball.api.routes.overview import stats, timeline, usage
 from timeball.api.routes.runs import bulk_runs, dead_letters, runs
 from timeball.api.routes.workflows import workflow_runs, workflows
-from timeball.api.routing import Answer, Call, Headers, Permission, Request, Route, Services
+from timeball.api.routing import Request, Route, Services
+from timeball.api.sign_in.accounts import Accounts
 from timeball.api.sign_in.sessions import Sessions
 from timeball.api.sign_in.site import Site
-from timeball.domain.errors import NotFound, Unavailable
+from timeball.domain.identity.caller import Caller
+from timeball.domain.identity.permission import Permission
 from timeball.domain.web_address import WebAddress
-from timeball.jobspec import json_input
 from timeball.operation.context import OperationContext
 from timeball.operation.jobs.submit import Submit
+from timeball.operation.tenants.request_rates import RequestRates
+from timeball.ports.identity_provider import NO_PROVIDER, IdentityProvider
 from timeball.ports.readiness import Readiness
 from timeball.ports.store.registry import Key
-from timeball.ports.store.sign_in import WebSession
 from timeball.ports.worker_protocol import KeyedWorkerProtocol
-from timeball.resource_shortage import is_shortage
-from timeball.slices import beside
 from timeball.web.static_files import bundled
 
 ROUTES: Final[tuple[Route, ...]] = (
@@ -84,11 +84,15 @@ ROUTES: Final[tuple[Route, ...]] = (
     *forecast.ROUTES,
     *stats.ROUTES,
     *timeline.ROUTES,
+    *usage.ROUTES,
     *workers.ROUTES,
     *events.ROUTES,
     *clock.ROUTES,
     *me.ROUTES,
     *keys.ROUTES,
+    *users.ROUTES,
+    *tenants.ROUTES,
+    *audit_log.ROUTES,
     *sign_in.ROUTES,
     *legacy.ROUTES,
     *health.ROUTES,
@@ -112,19 +116,26 @@ def create_app(
     version: str,
     stopping: Callable[[], bool] = lambda: False,
     site: Site = LOCAL_SITE,
+    provider: IdentityProvider = NO_PROVIDER,
     routes: Sequence[Route] = ROUTES,
     static_files: Traversable | None = None,
 ) -> Paths:
     """Return the API over a store and the worker protocol. `ready` returns the checks of the store and the loops;
     `new_secret` returns an unguessable secret for a new API key; `stopping` returns True when the server is stopping.
-    `site` is the address for browsers, `static_files` the folder of the web UI if it is not the built one.
+    `site` is the address for browsers, `static_files` the folder of the web UI if it is not the built one. `provider`
+    verifies the tokens of users, and signs them in.
     """
-    authenticate = Authenticator(context.store, context.clock)
-    sessions = Sessions(context, site)
+    accounts = Accounts(context)
+    authenticate = Authenticator(context, accounts, provider.tokens)
+    sessions = Sessions(context, site, None if provider.sign_in is None else provider.sign_in.issuer)
 
     def forget_key(key: Key) -> None:
         authenticate.forget(key)
         sessions.forget_key(key)
+
+    def forget_tenant(tenant: str) -> None:
+        for cache in (authenticate, accounts, sessions):
+            cache.forget_tenant(tenant)
 
     services = Services(
         context=context,
@@ -134,12 +145,15 @@ def create_app(
         new_secret=new_secret,
         find_key=authenticate.find,
         forget_key=forget_key,
+        forget_tenant=forget_tenant,
         sessions=sessions,
+        sign_in=provider.sign_in,
         version=version,
-        documents=_Documents(routes, version, site.address.base_path),
+        documents=Documents(routes, version, site.address.base_path),
         stopping=stopping,
         web_ui=web.WebUi(static_files or bundled(), site.address.base_path),
         streams=EventStreams(context, _checks(authenticate, sessions)),
+        rates=RequestRates(context.limits, context.clock),
     )
     paths: dict[str, list[Route]] = {}
     for route in routes:
@@ -149,16 +163,16 @@ def create_app(
     return Paths(endpoints, default=default, base_path=site.address.base_path)
 
 
-def _checks(authenticate: Authenticator, sessions: Sessions) -> Callable[[Credential], Awaitable[Key]]:
+def _checks(authenticate: Authenticator, sessions: Sessions) -> Callable[[Credential], Awaitable[Caller]]:
     """Return the function that checks the credential of an event stream: the header with an API key, or the digest of a
     web session."""
 
-    async def check(credential: Credential) -> Key:
+    async def check(credential: Credential) -> Caller:
         if not isinstance(credential, str):
             return await authenticate(credential, Permission.READ)
-        key = (await sessions.check(credential)).key
-        check_permission(key, Permission.READ)
-        return key
+        caller = caller_of_session(await sessions.check(credential))
+        caller.require(Permission.READ)
+        return caller
 
     return check
 
@@ -166,32 +180,6 @@ def _checks(authenticate: Authenticator, sessions: Sessions) -> Callable[[Creden
 def _endpoint(path: str, routes: Sequence[Route], services: Services, authenticate: Authenticator) -> Endpoint:
     kind = PageEndpoint if path in PAGES_TOO else Endpoint
     return kind(routes, services, authenticate)
-
-
-class _Documents:
-    """The pages that describe the API. They are created once, in a thread, because that takes longer than a run may be
-    late.
-    """
-
-    def __init__(self, routes: Sequence[Route], version: str, base_path: str) -> None:
-        self._routes = routes
-        self._version = version
-        self._base_path = base_path
-        self._made: dict[str, Answer] = {}
-
-    async def __call__(self) -> Mapping[str, Answer]:
-        return self._made or await beside(self._make)
-
-    def _make(self) -> Mapping[str, Answer]:
-        if not self._made:  # requests that arrive at the same time wait for the first one
-            document = openapi.document(self._routes, self._version, self._base_path)
-            page, policy = docs_page(document)
-            headers: Headers = [(b"content-security-policy", policy)]
-            self._made = {
-                "/openapi.json": Answer(msgspec.json.encode(document)),
-                "/docs": Answer(page, content_type=b"text/html; charset=utf-8", headers=headers),
-            }
-        return self._made
 
 
 class Asked(Struct, frozen=True):
@@ -262,121 +250,13 @@ class Paths:
             parameters=parameters,
             receive=receive,
             client=scope.get("state", {}).get("peer"),
+            address=client[0] if (client := scope.get("client")) else "",
         )
         if len(request.headers) != len(headers) and (name := find_repeated(headers)) is not None:
             answer = endpoint.refuse(RepeatedHeader(name), request)
         else:
             answer = await endpoint.answer(request)
         await send_answer(answer, receive, send, with_body=request.method != "HEAD")
-
-
-class Endpoint:
-    """The routes of one path: selects the method, checks the key, decodes the request, calls the handler, and returns
-    its answer. Every error becomes a problem document.
-    """
-
-    def __init__(self, routes: Sequence[Route], services: Services, authenticate: Authenticator) -> None:
-        self._routes = {route.method: route for route in routes}
-        if "GET" in self._routes:
-            self._routes.setdefault("HEAD", self._routes["GET"])
-        self._allowed = ", ".join(sorted({*self._routes, "OPTIONS"}))
-        self._is_public = any(route.permission is Permission.PUBLIC for route in routes)
-        self._decoders = {
-            route.method: msgspec.json.Decoder(route.body)
-            for route in routes
-            if route.body is not None and not route.reads_raw
-        }
-        self._services = services
-        self._authenticate = authenticate
-
-    def lasts(self, method: str) -> bool:
-        """True if the answer to this method may take long."""
-        route = self._routes.get(method)
-        return route is not None and route.lasts
-
-    async def answer(self, request: Request) -> Answer:
-        """Return the answer to a request. Never raises."""
-        try:
-            answer = await self._answer(request)
-        except Exception as error:
-            answer = self.refuse(error, request)
-        if request.client is not None:
-            await request.client.wait_for_turn()
-        if self._services.stopping() or (request.client is not None and request.client.is_last_answer()):
-            answer = msgspec.structs.replace(answer, headers=[*answer.headers, (b"connection", b"close")])
-        return answer
-
-    async def _answer(self, request: Request) -> Answer:
-        if not self._routes:
-            raise NotFound("page", request.path[:200])
-        headers = request.headers
-        route = self._routes.get(request.method)
-        if route is None:
-            return await self._without_route(request)
-        key = session = None
-        if route.permission is not Permission.PUBLIC:
-            authorization = headers.get(b"authorization")
-            if authorization is None and b"cookie" in headers:
-                session = await self._session(request, route.permission)
-                key = session.key
-            else:
-                key = await self._authenticate(authorization, route.permission)
-            if request.client is not None:
-                request.client.admit()
-        query = read_query(request.query, route.query) if route.query is not None else None
-        raw, body = b"", None
-        if route.body is not None:
-            if request.body is None:
-                raw = await read_body(headers, request.receive, route.limit)
-            else:
-                check_encoding(headers)
-                raw = request.body
-            if not route.reads_raw:
-                body = await self._read(route, raw)
-        return await route.handle(Call(self._services, key, request, query, body, raw, session))
-
-    async def _session(self, request: Request, permission: Permission) -> WebSession:
-        session = await self._services.sessions.authenticate(request.method, request.headers)
-        check_permission(session.key, permission)
-        return session
-
-    async def _read(self, route: Route, raw: bytes) -> Any:
-        if route.body_optional and not raw.strip():
-            return route.body()
-        return await json_input.read(raw, self._decoders[route.method], self._services.context.clock)
-
-    async def _without_route(self, request: Request) -> Answer:
-        if request.method != "OPTIONS":
-            raise problems.MethodNotAllowed(request.method[:20], self._allowed)
-        if not self._is_public:
-            authorization = request.headers.get(b"authorization")
-            if authorization is None and b"cookie" in request.headers:
-                await self._session(request, Permission.PUBLIC)
-            else:
-                await self._authenticate(authorization, Permission.PUBLIC)
-        return Answer(status=204, headers=[(b"allow", self._allowed.encode())])
-
-    def refuse(self, error: Exception, request: Request) -> Answer:
-        if is_shortage(error):
-            problems.log.warning("request refused: the server lacks a resource", path=request.path, reason=str(error))
-            error = Unavailable("the server lacks a resource such as memory or file descriptors; try again in a moment")
-        if problems.is_expected(error):
-            found = problems.problem(error)
-        else:
-            found = problems.unexpected(error, self._services.context.rng, request.method, request.path)
-        return Answer(msgspec.json.encode(found), found.status, problems.CONTENT_TYPE, problems.headers(error))
-
-
-class PageEndpoint(Endpoint):
-    """Answers with the web UI if a browser opens a page, and if a GET or HEAD request has a path without routes. It
-    answers other requests like any endpoint.
-    """
-
-    async def _answer(self, request: Request) -> Answer:
-        is_read = request.method in ("GET", "HEAD")
-        if is_read and (not self._routes or web.is_navigation(request)):
-            return await web.PAGE.handle(Call(self._services, None, request, None, None, b""))
-        return await super()._answer(request)
 
 
 def _pattern(path: str) -> re.Pattern[str]:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct, field
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 
+from timeball.domain.dispatch.placement import Label
+from timeball.domain.identity.role import Role
+from timeball.domain.identity.user import UserState
 from timeball.domain.job.edit import Edit
 from timeball.domain.planning.backfill import MAX_PARALLEL
 from timeball.domain.preview import preview
 from timeball.domain.schedule.calendar import MAX_CALENDARS, Calendar, CalendarName, Excluded
 from timeball.domain.schedule.schedule import Schedule
+from timeball.domain.tenant import Prices, TenantLimits
 from timeball.jobspec.documents import Millis
 from timeball.ports.worker_protocol import SessionId
 
 Word = Annotated[str, Meta(max_length=200)]
+Scope = Literal["read", "run", "edit", "admin", "system", "worker"]
 Words = Annotated[list[Word], Meta(max_length=50)]
 
 
@@ -65,11 +70,20 @@ class CalendarPreviewBody(Struct, frozen=True, rename="camel", forbid_unknown_fi
     ) = field(default=None, name="to")
 
 
+class ProviderAnswerBody(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    """What the identity provider sent back with the browser, in the query of the sign-in page."""
+
+    code: Annotated[str, Meta(min_length=1, max_length=4_096)]
+    state: Annotated[str, Meta(min_length=1, max_length=200)]
+    iss: Annotated[str, Meta(max_length=2_000)] | None = None
+
+
 class SignInBody(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    """The token of a one-time link, or an API key."""
+    """The token of a one-time link, an API key, or the answer of the identity provider."""
 
     token: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
     api_key: Annotated[str, Meta(min_length=1, max_length=4_096)] | None = None
+    provider: ProviderAnswerBody | None = None
 
 
 class PauseBody(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -164,8 +178,81 @@ class BulkJobsBody(Struct, frozen=True, rename="camel", forbid_unknown_fields=Tr
 
 
 class NewKey(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    role: Literal["admin", "worker"]
+    role: Role
     name: Annotated[str, Meta(max_length=200)] = ""
+    scopes: (
+        Annotated[list[Scope], Meta(max_length=20, description="The only permissions of the role that the key has.")]
+        | None
+    ) = None
+    labels: (
+        Annotated[list[Label], Meta(max_length=50, description="The only labels that workers with the key may offer.")]
+        | None
+    ) = None
+    tenants: (
+        Annotated[
+            list[Annotated[str, Meta(min_length=1, max_length=63)]],
+            Meta(
+                max_length=1_000,
+                description="The tenants that workers with the key serve; `*`: all. Default: that of the key.",
+            ),
+        ]
+        | None
+    ) = None
+    user_id: Annotated[str, Meta(max_length=200, description="The user of the key.")] | None = None
+    expires_at: Annotated[str, Meta(max_length=64, description="When the key expires. Default: never.")] | None = None
+
+
+class RotateBody(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    overlap: Annotated[
+        str | int, Meta(description="How long the old key stays valid, such as `1h`. At most 90 days.")
+    ] = "1d"
+
+
+class PricesBody(Prices, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
+    """What the work of a tenant costs, in one currency. Prices are decimal numbers, as text or as numbers."""
+
+
+class LimitsBody(
+    TenantLimits, frozen=True, rename="camel", forbid_unknown_fields=True, omit_defaults=True, kw_only=True
+):
+    """What a tenant may use, and what that costs. Without a field, there is no such limit."""
+
+    prices: PricesBody = PricesBody()
+
+
+class NewTenant(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    tenant_id: Annotated[str, Meta(max_length=63)]
+    name: Annotated[str, Meta(max_length=200)] = ""
+    description: Annotated[str, Meta(max_length=2_000)] = ""
+    limits: LimitsBody = LimitsBody()
+
+
+class TenantChange(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    """The fields to change. The limits are replaced as a whole."""
+
+    name: Annotated[str, Meta(max_length=200)] | UnsetType = UNSET
+    description: Annotated[str, Meta(max_length=2_000)] | UnsetType = UNSET
+    limits: LimitsBody | UnsetType = UNSET
+
+
+class NewUser(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    user_id: Annotated[str, Meta(max_length=200, description="The user id of jobs.")]
+    role: Role
+    name: Annotated[str, Meta(max_length=200)] = ""
+    email: Annotated[str, Meta(max_length=320, description="The address for notifications.")] = ""
+    subject: (
+        Annotated[str, Meta(min_length=1, max_length=255, description="The user's id at the identity provider.")] | None
+    ) = None
+
+
+class UserChange(Struct, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    """The fields to change."""
+
+    role: Role | UnsetType = UNSET
+    name: Annotated[str, Meta(max_length=200)] | UnsetType = UNSET
+    email: Annotated[str, Meta(max_length=320)] | UnsetType = UNSET
+    state: UserState | UnsetType = UNSET
+    subject: Annotated[str, Meta(min_length=1, max_length=255)] | UnsetType | None = UNSET
 
 
 class Goodbye(Struct, frozen=True, rename="camel"):

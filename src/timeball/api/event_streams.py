@@ -16,11 +16,11 @@ import structlog
 
 from timeball.api.client_connection import ClientConnection
 from timeball.domain.errors import Forbidden, Unauthorized
+from timeball.domain.identity.caller import Caller
 from timeball.domain.instant import MILLISECOND, SECOND, Micros
 from timeball.operation.context import OperationContext
 from timeball.operation.events.filters import EventFilter
 from timeball.operation.events.listener import MAX_BACKLOG_BYTES, EventListener
-from timeball.ports.store.registry import Key
 
 CHECK_INTERVAL: Final = 1_500 * MILLISECOND
 """Microseconds between two checks of a credential. The authenticator may answer from a cache of 3 s, so a revoked key
@@ -42,7 +42,7 @@ class _Checked:
 
 
 class EventStreams:
-    def __init__(self, context: OperationContext, authenticate: Callable[[Credential], Awaitable[Key]]) -> None:
+    def __init__(self, context: OperationContext, authenticate: Callable[[Credential], Awaitable[Caller]]) -> None:
         self._context = context
         self._authenticate = authenticate
         self._streams: dict[Credential, _Checked] = {}
@@ -51,13 +51,13 @@ class EventStreams:
         """The chunk that was written last, without and with its transfer encoding."""
 
     async def open(
-        self, key: Key, credential: Credential, where: EventFilter, last_id: str, client: ClientConnection | None
+        self, caller: Caller, credential: Credential, where: EventFilter, last_id: str, client: ClientConnection | None
     ) -> AsyncIterator[bytes]:
         """Yield the frames of a new stream until it ends. If the connection of the client is available, only the first
         frames are yielded, behind the head of the answer; all later frames are written to the connection directly."""
         clock = self._context.clock
         hub = self._context.events
-        listener = hub.subscribe(key.tenant, where, key.id, last_id, clock.monotonic(), self._context.rng)
+        listener = hub.subscribe(caller.tenant, where, caller.credential, last_id, clock.monotonic(), self._context.rng)
         same = self._streams.setdefault(credential, _Checked(clock.monotonic()))
         same.listeners.add(listener)
         if self._checking is None:

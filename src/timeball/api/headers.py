@@ -19,7 +19,8 @@ SINGLE_HEADERS: Final = frozenset(
         b"transfer-encoding",
     }
 )
-"""If one of these occurred twice, a proxy in front of the server and the server itself could use different values."""
+"""Names of headers that may occur only once in a request, in lower case. If one of these occurred twice, a proxy in
+front of the server and the server itself could use different values."""
 
 
 class RepeatedHeader(Malformed):
@@ -30,7 +31,8 @@ class RepeatedHeader(Malformed):
 
 
 def find_repeated(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
-    """Return the first of these headers that occurs twice, or None. Names are in lower case."""
+    """Return the name of the first header in `SINGLE_HEADERS` that occurs twice; None if there is none. The names in
+    `headers` are in lower case."""
     seen: set[bytes] = set()
     for name, _ in headers:
         if name in SINGLE_HEADERS and name in seen:

@@ -30,7 +30,7 @@ class MethodNotAllowed(TimeballError):
 
 
 class NotReady(TimeballError):
-    """Raised when the server is starting, or has lost something that it needs."""
+    """Raised when the server is starting, or one of its readiness checks fails."""
 
     code = "not_ready"
 
@@ -53,6 +53,7 @@ STATUSES: Final[dict[type[Exception], tuple[int, str]]] = {
     errors.Forbidden: (403, "This key does not have the permission"),
     CrossSite: (403, "The request does not come from the web UI"),
     SignInRefused: (403, "Sign-in is refused here"),
+    errors.QuotaExceeded: (403, "A quota of the tenant is used up"),
     errors.NotFound: (404, "Not found"),
     MethodNotAllowed: (405, "Method not allowed"),
     errors.Conflict: (409, "The state of the resource does not allow this"),
@@ -64,10 +65,13 @@ STATUSES: Final[dict[type[Exception], tuple[int, str]]] = {
     errors.InvalidSchedule: (422, "The schedule is wrong"),
     errors.IdempotencyMismatch: (422, "The idempotency key was used for another request"),
     errors.TooManyRequests: (429, "Too many requests"),
+    errors.RateLimited: (429, "The rate of requests is too high"),
+    errors.DailyQuotaExceeded: (429, "The quota of runs of this day is used up"),
     errors.Unavailable: (503, "Not available right now"),
     NotReady: (503, "Not ready"),
 }
-"""Every error that a client can get. A class that is not listed is answered like its parent."""
+"""The HTTP status and the title of every error that a client can get. A class that is not listed is answered like its
+parent."""
 
 UNEXPECTED: Final = (500, "Something went wrong on the server")
 

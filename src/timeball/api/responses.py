@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
 from timeball.api.asgi import Receive, Send
 from timeball.api.routing import Answer, Headers
+from timeball.domain.instant import SECOND, Micros
+from timeball.operation.tenants.request_rates import RateState
 
 WITHOUT_BODY: Final = frozenset({204, 304})
 """Statuses of answers that have no body, and so neither its type nor its length."""
@@ -17,6 +19,24 @@ def usual_headers(status: int, content_type: bytes, cache_control: bytes) -> Hea
     """Return the headers of every answer with this status and content type."""
     headers: Headers = [(b"x-content-type-options", b"nosniff"), (b"cache-control", cache_control)]
     return headers if status in WITHOUT_BODY else [(b"content-type", content_type), *headers]
+
+
+def rate_headers(states: Sequence[RateState]) -> Headers:
+    """Return the headers that describe limits of the rate of requests: `q` requests in `w` seconds; `r` are left, and
+    all of them again after `t` seconds."""
+    policies, current = [], []
+    for state in states:
+        bucket = state.bucket
+        policies.append(f'"{state.counted}";q={bucket.burst};w={_seconds(bucket.burst * bucket.pace)}')
+        current.append(f'"{state.counted}";r={state.left};t={_seconds(state.is_full_in)}')
+    return [
+        (b"ratelimit-policy", ", ".join(policies).encode()),
+        (b"ratelimit", ", ".join(current).encode()),
+    ]
+
+
+def _seconds(micros: Micros) -> int:
+    return -(-micros // SECOND)
 
 
 async def send_answer(answer: Answer, receive: Receive, send: Send, *, with_body: bool) -> None:

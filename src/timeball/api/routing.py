@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any, Final
 
 import msgspec
@@ -18,10 +17,16 @@ from timeball.api.client_connection import ClientConnection
 from timeball.api.event_streams import EventStreams
 from timeball.api.sign_in.sessions import Sessions
 from timeball.domain import ids
+from timeball.domain.audit_log.change import AuditedRequest
 from timeball.domain.errors import NotFound
+from timeball.domain.identity.caller import Caller
+from timeball.domain.identity.permission import Permission
+from timeball.domain.job.edit import Edit
 from timeball.jobspec.json_input import MAX_BODY
 from timeball.operation.context import OperationContext
 from timeball.operation.jobs.submit import Submit
+from timeball.operation.tenants.request_rates import RequestRates
+from timeball.ports.identity_provider import SignInProvider
 from timeball.ports.readiness import Readiness
 from timeball.ports.store.registry import Key
 from timeball.ports.store.sign_in import WebSession
@@ -33,20 +38,6 @@ TEXT: Final = b"text/plain; charset=utf-8"
 NO_STORE: Final = b"no-store"
 
 Headers = list[tuple[bytes, bytes]]
-
-
-class Permission(StrEnum):
-    """The permission that a route needs."""
-
-    PUBLIC = "public"
-    """No API key is needed."""
-    READ = "read"
-    WRITE = "write"
-    ADMIN = "admin"
-    WORKER = "worker"
-    """Send messages of the worker protocol."""
-    KEY = "key"
-    """Any valid API key."""
 
 
 class Answer(Struct, frozen=True):
@@ -69,7 +60,11 @@ class Services:
     find_key: Callable[[str], Awaitable[Key | None]]
     """Returns the valid key with a secret."""
     forget_key: Callable[[Key], None]
+    forget_tenant: Callable[[str], None]
+    """Removes the credentials of a tenant from the caches of this server."""
     sessions: Sessions
+    sign_in: SignInProvider | None
+    """The identity provider that browsers sign in with; None: there is none."""
     version: str
     documents: Callable[[], Awaitable[Mapping[str, Answer]]]
     """Returns the pages `/openapi.json` and `/docs`. They are created with the first request, which takes a second."""
@@ -79,6 +74,8 @@ class Services:
     """Returns the files of the web UI. They are read and compressed with the first request."""
     streams: EventStreams
     """The event streams of this server."""
+    rates: RequestRates
+    """The limits of the rates of requests."""
 
 
 class Request(Struct, frozen=True, kw_only=True):
@@ -96,13 +93,16 @@ class Request(Struct, frozen=True, kw_only=True):
     receive: Receive
     client: ClientConnection | None = None
     """The connection of the request, as long as no request on it had a valid API key; None afterwards."""
+    address: str = ""
+    """The network address of the client; empty if it has none."""
 
 
 class Call(Struct, frozen=True):
     """One request, authenticated and decoded."""
 
     services: Services
-    key: Key | None
+    authenticated: Caller | None
+    """The caller; None if the route is public."""
     request: Request
     query: Any
     """An instance of the route's query type."""
@@ -110,7 +110,11 @@ class Call(Struct, frozen=True):
     """An instance of the route's body type; None where the handler reads `raw` itself."""
     raw: bytes
     session: WebSession | None = None
-    """The web session of the request; None if the request has an API key, or no credential."""
+    """The web session of the request; None if the request has another credential, or none."""
+    audited: AuditedRequest | None = None
+    """The request for the audit log; None if it changes nothing that the audit log keeps."""
+    own_context: OperationContext | None = None
+    """The context whose store appends the entry of this request to the audit log; None: the request leaves none."""
 
     @property
     def path(self) -> Mapping[str, str]:
@@ -122,19 +126,30 @@ class Call(Struct, frozen=True):
         return self.request.headers
 
     @property
-    def tenant(self) -> str:
-        assert self.key is not None, "public routes have no tenant"
-        return self.key.tenant
+    def caller(self) -> Caller:
+        """The caller of a route that is not public."""
+        assert self.authenticated is not None, "public routes have no caller"
+        return self.authenticated
 
     @property
-    def key_name(self) -> str:
-        """The name of the API key, or its id if it has no name."""
-        assert self.key is not None, "public routes have no key"
-        return self.key.name or self.key.id
+    def tenant(self) -> str:
+        return self.caller.tenant
+
+    def check_edit(self, edit: Edit | None) -> None:
+        """Raise `Forbidden` if the request changes what is executed, and the caller may not define that."""
+        if edit is not None:
+            self.caller.require(Permission.EDIT)
+            if self.audited is not None:
+                self.audited.details = {"edit": msgspec.to_builtins(edit)}
+
+    def audit_selection(self) -> None:
+        """Let the entry in the audit log say what the body of a request on many things asks for."""
+        if self.audited is not None:
+            self.audited.selection = msgspec.json.decode(self.raw)
 
     @property
     def context(self) -> OperationContext:
-        return self.services.context
+        return self.own_context or self.services.context
 
     @property
     def job_id(self) -> str:
@@ -174,12 +189,17 @@ class Route:
     permission: Permission
     summary: str
     handle: Handler
+    audit: str = ""
+    """The action in the audit log, such as `job.pause`: the kind of what is changed, and a verb. Empty: the route
+    changes nothing that the audit log keeps."""
+    audited_by_job: bool = False
+    """True if each job that the route submits carries the request to the audit log."""
     description: str = ""
     query: type[Struct] | None = None
     body: Any = None
     """The type of the body, or a tuple of alternative types; None if there is no body."""
     many: bool = False
-    """True if the body is an array of values of this type."""
+    """True if the body is an array of values of the type `body`."""
     body_optional: bool = False
     lasts: bool = False
     """True if the handler waits for events and has to notice that the client disconnects, or if it streams
@@ -198,6 +218,12 @@ class Route:
     """An example of a body."""
     problems: tuple[int, ...] = ()
     """Statuses of errors, in addition to those of every route."""
+
+    @property
+    def is_rated(self) -> bool:
+        """True if its requests count for the limits of their rate. Workers have to keep their leases, and an operator
+        of the installation has to be able to change a limit."""
+        return self.permission not in (Permission.PUBLIC, Permission.WORKER, Permission.SYSTEM)
 
 
 def answer_json(value: Any, status: int = 200, headers: Headers | None = None) -> Answer:

@@ -127,7 +127,7 @@ class LatenessView(Struct, frozen=True, rename="camel"):
 
 
 class RunView(Struct, frozen=True, rename="camel", kw_only=True):
-    """A run: the result of a fire or of a manual trigger."""
+    """A run: one execution of a job or of a task of a workflow. Also a row of several fires that never ran."""
 
     run_id: str
     job_id: str

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import structlog
 import uvloop
 
-from timeball import system
+from timeball import host, system
 from timeball.bootstrap.hardening import hide_secrets
 from timeball.bootstrap.init_process import stay_as_init
 from timeball.bootstrap.private_files import make_new_files_private
 from timeball.bootstrap.process import StopSignals, tune_interpreter
+from timeball.bootstrap.supervisor import Supervised
+from timeball.bootstrap.worker_processes import report_session, server_ready, share_of, supervised, worker_of
 from timeball.config import MigrateConfig, ServerConfig, UpConfig, WorkerConfig
 from timeball.telemetry import logging
 
@@ -30,12 +31,23 @@ _log = structlog.get_logger()
 
 
 def run_up(config: UpConfig) -> int:
-    """Run a server and a worker in one process until a signal stops them."""
+    """Run a server and a worker until a signal stops them: in one process, or each in its own if there are several
+    workers.
+    """
     make_new_files_private()
     hide_secrets()
     stay_as_init()
     logging.configure(config.log_level, config.log_format)
-    return uvloop.run(_up(config))
+    match supervised(config, server=True):
+        case int(code):
+            return code
+        case None:
+            return uvloop.run(_up(config))
+        case Supervised(number=0) as process:
+            return uvloop.run(_server(config, process))
+        case process:
+            worker = worker_of(config, process.message)
+            return uvloop.run(_worker(share_of(worker, process.number), process))
 
 
 def run_server(config: ServerConfig) -> int:
@@ -51,11 +63,17 @@ def run_worker(config: WorkerConfig) -> int:
     hide_secrets()
     stay_as_init()
     logging.configure(config.log_level, config.log_format)
-    return uvloop.run(_worker(config))
+    match supervised(config):
+        case int(code):
+            return code
+        case None:
+            return uvloop.run(_worker(config))
+        case process:
+            return uvloop.run(_worker(share_of(config, process.number), process))
 
 
 def run_migrate(config: MigrateConfig, report: Report) -> TransferResult:
-    """Copy everything in the SQLite store to PostgreSQL."""
+    """Copy everything in the SQLite store to PostgreSQL, and close the SQLite store for further use."""
     make_new_files_private()
     return asyncio.run(_transfer(config).move(report))
 
@@ -102,13 +120,15 @@ async def _up(config: UpConfig) -> int:
 
     stop = StopSignals()
     descriptors = raise_limit()
-    config = replace(config, slots=descriptors.slots(config.slots, serving=True))
+    bounds = descriptors.bounds(config.slots, host.cpus(), serving=True)
     async with contextlib.AsyncExitStack() as stack:
-        limits = descriptors.connections(config.slots)
+        limits = descriptors.connections(bounds.slots)
         started = await bootstrap_server.start_server(config, stack, stop, limits)
         server = started.server
         beats = heartbeat_thread.to_store(config, server.context.store)
-        await bootstrap_worker.start_worker(config, server.gateway, stack, stop, descriptors=descriptors, beats=beats)
+        await bootstrap_worker.start_worker(
+            config, server.gateway, stack, stop, bounds=bounds, descriptors=descriptors, beats=beats
+        )
         tune_interpreter()
         greeting.greet(started, config, await greeting.sign_in_link(started))
         await stop.first.wait()
@@ -116,30 +136,34 @@ async def _up(config: UpConfig) -> int:
     return 0
 
 
-async def _server(config: ServerConfig) -> int:
+async def _server(config: ServerConfig, process: Supervised | None = None) -> int:
     from timeball.bootstrap import greeting
     from timeball.bootstrap import server as bootstrap_server
     from timeball.bootstrap.descriptors import raise_limit
 
-    stop = StopSignals()
+    stop = StopSignals(process.lifeline if process is not None else None)
     limits = raise_limit().connections(slots=0)
     async with contextlib.AsyncExitStack() as stack:
         started = await bootstrap_server.start_server(config, stack, stop, limits)
         tune_interpreter()
-        greeting.greet(started, config)
+        if process is None:
+            greeting.greet(started, config)
+        else:
+            greeting.greet(started, config, await greeting.sign_in_link(started))
+            process.is_ready(server_ready(started.address, config.host, started.admin_key))
         await stop.first.wait()
     return 0
 
 
-async def _worker(config: WorkerConfig) -> int:
+async def _worker(config: WorkerConfig, process: Supervised | None = None) -> int:
     from timeball.bootstrap import heartbeat_thread
     from timeball.bootstrap import worker as bootstrap_worker
     from timeball.bootstrap.descriptors import raise_limit
     from timeball.worker.transport.http_worker_protocol import HttpWorkerProtocol
 
-    stop = StopSignals()
+    stop = StopSignals(process.lifeline if process is not None else None)
     descriptors = raise_limit()
-    config = replace(config, slots=descriptors.slots(config.slots, serving=False))
+    bounds = descriptors.bounds(config.slots, host.cpus(), serving=False, processes=config.processes)
     async with contextlib.AsyncExitStack() as stack:
         home = system.rng().randrange(len(config.servers))
         dispatch = await stack.enter_async_context(
@@ -147,13 +171,16 @@ async def _worker(config: WorkerConfig) -> int:
         )
         beats = heartbeat_thread.over_http(config)
         worker = await bootstrap_worker.start_worker(
-            config, dispatch, stack, stop, descriptors=descriptors, beats=beats, alone=True
+            config, dispatch, stack, stop, bounds=bounds, descriptors=descriptors, beats=beats, alone=True
         )
         tune_interpreter()
-        _log.info("worker is up", name=config.name, slots=config.slots, servers=", ".join(config.servers))
+        _log.info("worker is up", name=config.name, slots=bounds.slots, servers=", ".join(config.servers))
+        reporting = None if process is None else asyncio.create_task(report_session(worker, process))
         stopping = asyncio.create_task(stop.first.wait())
         ended = asyncio.create_task(worker.wait())
         await asyncio.wait([stopping, ended], return_when=asyncio.FIRST_COMPLETED)
+        if reporting is not None:
+            reporting.cancel()
         if ended.done():
             ended.result()
             _log.info("the worker has drained, by order of a server")

@@ -6,18 +6,18 @@ import contextlib
 import hashlib
 import os
 from pathlib import Path
-from typing import Final
 
 import structlog
 
 from timeball import system
 from timeball.config import ServerConfig
 from timeball.domain import ids
-from timeball.domain.bootstrap_key import ADMIN_NAME, BootstrapSource
+from timeball.domain.audit_log.change import AuditedRequest
+from timeball.domain.audit_log.entry import Actor
+from timeball.domain.bootstrap_key import ADMIN_NAME, ADMIN_ROLE, BootstrapSource
+from timeball.domain.tenant import DEFAULT_TENANT
 from timeball.ports.store.registry import Key
 from timeball.ports.store.store import Store
-
-DEFAULT_TENANT: Final = "default"
 
 _log = structlog.get_logger()
 
@@ -63,11 +63,20 @@ async def _allow(store: Store, digest: str, source: BootstrapSource, last: str |
         id=ids.make("k", now, system.rng()),
         tenant=DEFAULT_TENANT,
         name=ADMIN_NAME,
-        role="admin",
+        role=ADMIN_ROLE,
         digest=digest,
         created_at=now,
     )
-    done = await store.allow_bootstrap_key(key, source, last)
+    audited = store.audited(
+        AuditedRequest(
+            tenant=DEFAULT_TENANT,
+            actor=Actor(kind="system", id="", name="server start"),
+            address="",
+            action="api-key.bootstrap",
+            resource="api-key",
+        )
+    )
+    done = await audited.allow_bootstrap_key(key, source, last)
     if done.revoke:
         _log.info("the admin key was changed: the previous one is revoked", revoked=len(done.revoke))
     elif done.restore and not done.mark:

@@ -49,7 +49,8 @@ def confine(config: WorkerRoleConfig) -> Confinement:
 
 
 def _check_temporary_folder(config: WorkerRoleConfig) -> None:
-    """Refuse a temporary folder that jobs must not read, because each job works in a folder there."""
+    """Raise `InvalidSetting` if the folder for temporary files is one that jobs must not read, because each job works
+    in a folder there."""
     temporary = Path(tempfile.gettempdir()).resolve()
     for path in config.protected:
         if temporary.is_relative_to(path.resolve()):

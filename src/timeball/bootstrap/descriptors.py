@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
+from timeball.domain.dispatch.slot_bounds import SlotBounds
+
 if TYPE_CHECKING:
     from timeball.api.http.connection_limits import ConnectionLimits
 
@@ -20,10 +22,13 @@ DESCRIPTORS_PER_RUN: Final = 5
 """Descriptors for one run. A process run has up to three pipes in the worker, and some during its start; an HTTP run
 has one socket.
 """
+SHARE_OF_SLOTS: Final = 4
+"""The slots of a worker without a configured number of slots may use one descriptor in this many."""
+MIN_DEFAULT_SLOTS: Final = 32
+"""Number of slots of a worker without a configured number of slots, if the limit of descriptors is low."""
 MIN_CONNECTIONS: Final = 64
-"""Connections for clients and workers for which `slots` leaves descriptors, for any number of wanted slots. If the
-limit is very low, a server still accepts half as many.
-"""
+"""Number of connections for clients and workers that the method `slots` leaves descriptors for, however many slots are
+wanted. If the limit is very low, a server still accepts half as many."""
 
 _log = structlog.get_logger()
 
@@ -35,6 +40,16 @@ class Descriptors:
     """The soft limit with which this process was started. Jobs get it, because programs that use select() fail with
     descriptors above 1,023.
     """
+
+    def bounds(self, wanted: int | None, cpus: float, *, serving: bool, processes: int = 1) -> SlotBounds:
+        """Return how many runs a worker executes at the same time. `wanted` is its number of slots by the
+        configuration, None if there is none: so many processes then share the default. `serving` is True if the
+        process contains a server as well.
+        """
+        if wanted is not None:
+            return SlotBounds.all_alike(self.slots(wanted, serving=serving))
+        most = max(MIN_DEFAULT_SLOTS, self.limit // (SHARE_OF_SLOTS * DESCRIPTORS_PER_RUN))
+        return SlotBounds.usual(cpus, most).share(processes)
 
     def slots(self, wanted: int, *, serving: bool) -> int:
         """Return how many of the wanted slots have enough descriptors. `serving` is True if the process contains a

@@ -16,8 +16,8 @@ from timeball import config
 
 PR_SET_DUMPABLE: Final = 4
 MARK: Final = b"TIMEBALL_PROCESS="
-"""The environment entry by which a guard finds the processes of a job. It is kept, because this process may belong to a
-job.
+"""The beginning of the environment entry by which a guard finds the processes of a job. `hide_secrets` does not erase
+this entry, because this process may belong to a job.
 """
 HIDDEN: Final = ord("*")
 

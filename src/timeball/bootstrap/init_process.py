@@ -25,7 +25,8 @@ NOT_PASSED_ON: Final = frozenset(
 
 
 def stay_as_init() -> None:
-    """If this is the first process: fork, and return in the child only. Call it before threads are started."""
+    """If this is the first process of a container (PID 1), fork, and return in the child only; else do nothing. Call it
+    before threads are started."""
     if os.getpid() != FIRST:
         return
     gc.freeze()

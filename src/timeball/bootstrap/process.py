@@ -6,20 +6,41 @@ import asyncio
 import gc
 import signal
 import sys
+from typing import Final
+
+SAME_ORDER_SECONDS: Final = 0.2
+"""Two signals within this time are one order: a service manager may signal all processes of a service, and the
+supervisor of this process passes on the signal that it got."""
 
 
 class StopSignals:
     """The first SIGINT or SIGTERM drains the process, the second stops it at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, lifeline: int | None = None) -> None:
+        """`lifeline` is a descriptor that is at its end as soon as the supervisor of this process is gone, which counts
+        as the first signal.
+        """
         self.first = asyncio.Event()
         self.second = asyncio.Event()
-        loop = asyncio.get_running_loop()
+        self._is_supervised = lifeline is not None
+        self._first_at = 0.0
+        self._loop = loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._on_signal)
+        if lifeline is not None:
+            loop.add_reader(lifeline, self._on_end_of_supervisor, lifeline)
+
+    def _on_end_of_supervisor(self, lifeline: int) -> None:
+        self._loop.remove_reader(lifeline)
+        self.first.set()
 
     def _on_signal(self) -> None:
-        (self.second if self.first.is_set() else self.first).set()
+        now = self._loop.time()
+        if not self.first.is_set():
+            self._first_at = now
+            self.first.set()
+        elif not self._is_supervised or now - self._first_at >= SAME_ORDER_SECONDS:
+            self.second.set()
 
 
 def tune_interpreter() -> None:

@@ -28,6 +28,7 @@ from timeball.config import ServerConfig, remember
 from timeball.domain.errors import Conflict
 from timeball.operation.storage.large_values import LargeValueStore, ValuePlace
 from timeball.operation.storage.search_archive import Archive
+from timeball.ports.identity_provider import NO_PROVIDER, IdentityProvider
 from timeball.ports.store.store import Store
 from timeball.server.loops.archiver import DayArchiver
 from timeball.server.readiness import ReadinessProbe
@@ -79,6 +80,7 @@ async def start_server(
         archive=archive,
         large_value_store=large_value_store,
     )
+    await server.read_limits()
     server.start()
     stack.push_async_callback(server.stop)
     stopping = asyncio.Event()
@@ -92,6 +94,7 @@ async def start_server(
         version=timeball.__version__,
         stopping=stopping.is_set,
         site=site,
+        provider=_identity_provider(config, store, stack),
     )
     http = HttpServer(
         uvicorn.Config(
@@ -183,6 +186,15 @@ async def _archive(
     archiver = DayArchiver(store, objects, system.SystemClock(), large_value_store)
     stack.push_async_callback(archiver.close)
     return Archive(objects), archiver
+
+
+def _identity_provider(config: ServerConfig, store: Store, stack: contextlib.AsyncExitStack) -> IdentityProvider:
+    if config.jwt_issuer is None:
+        return NO_PROVIDER
+    # imported here, because servers without an identity provider would lose 100 ms
+    from timeball.identity_providers.open import open_identity_provider
+
+    return open_identity_provider(config, system.SystemClock(), store.now, stack)
 
 
 @contextlib.contextmanager

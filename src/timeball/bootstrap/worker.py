@@ -19,13 +19,15 @@ from timeball.bootstrap.descriptors import Descriptors
 from timeball.bootstrap.heartbeat_thread import Connect, Standby
 from timeball.bootstrap.process import StopSignals
 from timeball.config import WorkerRoleConfig
+from timeball.domain.dispatch.slot_bounds import SlotBounds
+from timeball.domain.dispatch.slot_pools import pools_of
 from timeball.domain.instant import SECOND
 from timeball.executors.guard.guard import ProcessGuard
-from timeball.executors.lazy_executor import Closable, LazyExecutor
+from timeball.executors.lazy_executor import ClosableInBackground, LazyBackgroundExecutor
 from timeball.executors.process.process import Processes
 from timeball.executors.python import streams
 from timeball.executors.python.executor import PythonExecutor
-from timeball.executors.python.process import PythonProcesses
+from timeball.executors.python.warm.processes import PythonProcesses
 from timeball.executors.script import ScriptExecutor
 from timeball.executors.shell import ShellExecutor
 from timeball.ports.executor import Executor, ExecutorAttempt
@@ -41,6 +43,7 @@ async def start_worker(
     stack: contextlib.AsyncExitStack,
     stop: StopSignals,
     *,
+    bounds: SlotBounds,
     descriptors: Descriptors,
     beats: Connect,
     alone: bool = False,
@@ -56,14 +59,17 @@ async def start_worker(
     guard = ProcessGuard(confine(config), job_descriptors=descriptors.original)
     stack.push_async_callback(guard.close)
     processes = Processes(guard)
-    python = PythonExecutor(tasks.REGISTRY, slots=config.slots, process_mode=PythonProcesses(processes))
+    in_processes = PythonProcesses(processes, max_children=bounds.processes)
+    stack.push_async_callback(in_processes.close)
+    python = PythonExecutor(tasks.REGISTRY, slots=bounds.threads, process_mode=in_processes)
     stack.callback(python.close)
     functions = tasks.REGISTRY.names
     if len(functions) > MAX_FUNCTIONS:
         _log.warning("the worker has more functions than it can list; the others run as well", limit=MAX_FUNCTIONS)
     hello = RegisterWorker(
         name=config.name,
-        slots=config.slots,
+        slots=bounds.slots,
+        pools=pools_of(bounds, tasks.REGISTRY.modes, config.kinds),
         labels=list(config.labels),
         tasks=functions[:MAX_FUNCTIONS],
         version=timeball.__version__,
@@ -87,7 +93,7 @@ def executors(
     scripts_dir: Path, processes: Processes, python: PythonExecutor, stack: contextlib.AsyncExitStack
 ) -> tuple[Executor, ...]:
     """Return the executor of each task kind."""
-    http = LazyExecutor("http", _http)
+    http = LazyBackgroundExecutor("http", _http)
     stack.push_async_callback(http.close)
     return (
         http,
@@ -101,7 +107,7 @@ def _takes(config: WorkerRoleConfig, kind: str) -> bool:
     return config.kinds is None or kind in config.kinds
 
 
-def _http() -> Closable:
+def _http() -> ClosableInBackground:
     from timeball.executors.http.executor import HttpExecutor
 
     return HttpExecutor()

@@ -79,7 +79,7 @@ def _data_folder(given: Given, port: int | None) -> Path:
 
 
 def _check_destination(given: Given, key_trust: Trust, key_source: str) -> None:
-    """Refuse to send a key to a server that a less trusted source chose."""
+    """Raise `InvalidSetting` if a source that is less trusted than that of the key decides which server receives it."""
     for setting in given.table.values():
         found = given.find(setting) if setting.steers else None
         if found is not None and found.trust < key_trust:

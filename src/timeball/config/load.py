@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from timeball.config import destinations, places
-from timeball.config.readers import SQLITE
+from timeball.config.readers import SQLITE, provider_url, worker_name
 from timeball.config.roles import (
     TABLE,
     ClientConfig,
@@ -51,7 +51,13 @@ def worker(flags: Flags, environ: Mapping[str, str] | None = None) -> WorkerConf
 
 def up(flags: Flags, environ: Mapping[str, str] | None = None) -> UpConfig:
     given = _given(flags, environ)
-    return _check_worker_role(_check_server(_fill(UpConfig, given)), given)
+    config = _check_worker_role(_check_server(_fill(UpConfig, given)), given)
+    if config.processes > 1 and config.tls_cert is not None:
+        raise InvalidSetting(
+            "`timeball up` with several worker processes has no TLS: start `timeball server` with TLS, and"
+            " `timeball worker --processes` with --ca"
+        )
+    return config
 
 
 def migrate(flags: Flags, environ: Mapping[str, str] | None = None) -> MigrateConfig:
@@ -102,7 +108,31 @@ def _check_server(config: S) -> S:
         raise InvalidSetting(
             "TLS needs both tls_cert and tls_key: name the certificate with --tls-cert and its key with --tls-key"
         )
+    _check_identity_provider(config)
     return config
+
+
+def _check_identity_provider(config: ServerConfig) -> None:
+    if config.oidc_client_id is None and (config.oidc_client_secret is not None or config.oidc_name is not None):
+        raise InvalidSetting("oidc_client_secret and oidc_name need oidc_client_id: this installation at the provider")
+    if config.jwt_issuer is None:
+        if config.jwt_audience is not None or config.oidc_client_id is not None:
+            raise InvalidSetting("jwt_audience and oidc_client_id need jwt_issuer: the identity provider")
+        return
+    if config.jwt_audience is None and config.oidc_client_id is None:
+        raise InvalidSetting(
+            "jwt_issuer needs jwt_audience, for bearer tokens, or oidc_client_id, for sign-in with a browser, or both"
+        )
+    if config.jwt_secret is not None and config.jwt_keys is not None:
+        raise InvalidSetting(
+            "jwt_secret and jwt_keys exclude each other: tokens are signed with HS256 and the secret, or with a key of"
+            " the key set"
+        )
+    if config.oidc_client_id is not None or (config.jwt_secret is None and config.jwt_keys is None):
+        try:
+            provider_url(config.jwt_issuer)
+        except ValueError as error:
+            raise InvalidSetting(f"jwt_issuer is where the discovery document is read from: {error}") from None
 
 
 def _check_worker_role(config: W, given: Given) -> W:
@@ -116,6 +146,18 @@ def _check_worker_role(config: W, given: Given) -> W:
             f"the scripts folder {config.scripts_dir} is the data folder, which jobs must not read:"
             " name another --scripts-dir"
         )
+    if config.slots is not None and config.slots < config.processes:
+        raise InvalidSetting(
+            f"{config.slots} slots are not enough for {config.processes} processes: each needs at least one;"
+            " set --slots higher or --processes lower"
+        )
+    if config.processes > 1:
+        try:
+            worker_name(f"{config.name}-{config.processes}")
+        except ValueError as error:
+            raise InvalidSetting(
+                f"the name {config.name!r} is too long: the processes append a number to it, and {error}"
+            ) from None
     if config.job_landlock and not config.no_new_privs:
         raise InvalidSetting(
             "Landlock cannot confine jobs that may gain privileges:"

@@ -15,13 +15,20 @@ from timeball.config import trust
 from timeball.domain import duration
 from timeball.domain import retention as keeping
 from timeball.domain.errors import Invalid
+from timeball.domain.identity.role import Role
+from timeball.domain.identity.token_claims import MAPPED_ROLES
 from timeball.domain.instant import DAY, SECOND, Micros
 from timeball.domain.task.kinds import KINDS
 from timeball.job_user import JobUser
 
 DEFAULT_PORT: Final = 1300
 MIN_ADMIN_KEY_LENGTH: Final = 32
+MIN_SECRET_LENGTH: Final = 32
+MAX_TOKEN_LIFETIME: Final = 7 * DAY
+MAX_IDENTIFIER_LENGTH: Final = 1_000
 MAX_SLOTS: Final = 10_000
+MAX_PROCESSES: Final = 256
+"""Maximum number of worker processes of one command."""
 MAX_CPUS: Final = 100_000
 MAX_CREDIT: Final = DAY
 LOCAL: Final = "local"
@@ -182,7 +189,7 @@ def priority_credit(value: Any) -> Micros:
 
 
 def retention(value: Any) -> Micros:
-    """Return the retention in microseconds; 0 for `never`, which keeps finished runs for ever."""
+    """Return the retention in microseconds; 0 for `never`, which keeps finished runs without a time limit."""
     if str(value).strip().lower() == "never":
         return 0
     try:
@@ -250,8 +257,60 @@ def postgres(value: Any) -> str:
 def token(value: Any) -> str:
     key = text(value)
     if not key.isascii() or not key.isprintable():
-        raise ValueError("a key is one line of ASCII characters")
+        raise ValueError("write one line of ASCII characters")
     return key
+
+
+def shared_secret(value: Any) -> str:
+    secret = token(value)
+    if len(secret) < MIN_SECRET_LENGTH:
+        raise ValueError(f"it has {len(secret)} characters; use {MIN_SECRET_LENGTH} or more")
+    return secret
+
+
+def identifier(value: Any) -> str:
+    found = token(value)
+    if len(found) > MAX_IDENTIFIER_LENGTH or " " in found:
+        raise ValueError(f"write ASCII characters without blanks, at most {MAX_IDENTIFIER_LENGTH}")
+    return found
+
+
+def scopes(value: Any) -> tuple[str, ...]:
+    return tuple(map(identifier, words(value)))
+
+
+def provider_url(value: Any) -> str:
+    """Read an address of the identity provider: HTTPS, or HTTP on this machine."""
+    url = text(value)
+    try:
+        trust.check_server(url)
+    except ValueError as error:
+        raise ValueError(f"write an address like https://id.example.org ({error})") from None
+    if urlsplit(url).scheme == "http" and not trust.is_loopback(url):
+        raise ValueError("write an https address; http is accepted for a loopback address only")
+    return url
+
+
+def token_lifetime(value: Any) -> Micros:
+    lifetime = _duration(value)
+    if not 0 < lifetime <= MAX_TOKEN_LIFETIME:
+        raise ValueError("write a time like 1h, at most 7d")
+    return lifetime
+
+
+def role_mapping(value: Any) -> tuple[tuple[str, Role], ...]:
+    """Read pairs `VALUE=ROLE`, given as a list or as text with commas between the pairs."""
+    listed = [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+    if not isinstance(listed, list | tuple) or not listed or not all(isinstance(pair, str) for pair in listed):
+        raise ValueError("write a list like 'platform-team=admin', or pairs with commas between them")
+    found = []
+    for pair in listed:
+        name, _, named = pair.rpartition("=")
+        role = next((role for role in MAPPED_ROLES if role == named), None)
+        if not name or role is None:
+            raise ValueError(f"{pair!r} is not VALUE=ROLE, with one of the roles {', '.join(MAPPED_ROLES)}")
+        found.append((name, role))
+    return tuple(found)
 
 
 def admin_key(value: Any) -> str:

@@ -9,9 +9,19 @@ from pathlib import Path
 from typing import Any, Final
 
 from timeball.config import destinations, trust
+from timeball.config.identity_settings import Identifying
 from timeball.config.readers import SQLITE
 from timeball.config.setting import ROW, Role, Setting
-from timeball.config.settings import GROUPS, Connecting, Executing, Listening, Logging, Moving, Serving, Storing
+from timeball.config.settings import (
+    GROUPS,
+    Connecting,
+    Executing,
+    Listening,
+    Logging,
+    Moving,
+    Serving,
+    Storing,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +35,7 @@ class ClientConfig(Connecting):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServerConfig(Listening, Storing, Serving, Logging):
+class ServerConfig(Listening, Storing, Serving, Identifying, Logging):
     @property
     def sqlite_path(self) -> Path | None:
         """The path of the SQLite database, or None if the store is PostgreSQL."""

@@ -19,8 +19,8 @@ ROW: Final = "setting"
 
 
 class InvalidSetting(TimeballError):
-    """Raised for a setting that cannot be used. The message names the setting and its source, and says what to do. It
-    never has the value of a secret setting."""
+    """Raised for a setting that cannot be used. The message names the setting, or the file that cannot be read. If one
+    value is wrong, it also names the source of the value. It never has the value of a secret setting."""
 
     code = "invalid_setting"
 
@@ -30,7 +30,7 @@ class Setting(Generic[T]):
     name: str
     """The key in `timeball.toml`. In capitals and with the prefix TIMEBALL_, it is the environment variable."""
     value: Value[T]
-    """How the value is read, and how a user writes it."""
+    """The reader of the value, with a description of how a user writes it."""
     meaning: str
     """The description of the setting, without capital and full stop."""
     field: str = ""

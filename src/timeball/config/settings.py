@@ -14,10 +14,12 @@ from pathlib import Path
 
 from timeball import host
 from timeball.config import destinations, places, values
+from timeball.config.identity_settings import Identifying
 from timeball.config.readers import DEFAULT_PORT
 from timeball.config.setting import setting
 from timeball.domain import duration, retention
 from timeball.domain.dispatch.priority import CREDIT
+from timeball.domain.dispatch.slot_bounds import DEFAULT_SLOTS, DEFAULT_THREADS, MIN_PROCESSES, PROCESSES_PER_CPU
 from timeball.domain.instant import Micros
 from timeball.domain.task.kinds import KINDS
 from timeball.job_user import JobUser
@@ -152,7 +154,7 @@ class Serving:
         default=duration.render(retention.DEFAULT),
         settle=lambda _, kept: kept or None,
     )
-    """Microseconds; None keeps finished runs for ever."""
+    """Microseconds; None keeps finished runs without a time limit."""
     archive: str | None = setting(
         values.PLACE,
         "where runs are archived before they are deleted: a folder, s3://bucket/prefix, gs://…, az://…; or 'local', a"
@@ -205,7 +207,20 @@ class Serving:
 class Executing:
     """Executing."""
 
-    slots: int = setting(values.SLOTS, "how many runs a worker executes at the same time", "--slots", default=32)
+    slots: int | None = setting(
+        values.SLOTS,
+        "how many runs a worker executes at the same time, of any kind",
+        "--slots",
+        default_text=f"{DEFAULT_SLOTS}, at most {DEFAULT_THREADS} of them in threads and {PROCESSES_PER_CPU} per CPU"
+        f" (at least {MIN_PROCESSES}) in processes",
+    )
+    """None: a number for each kind of work (`SlotBounds.usual`)."""
+    processes: int = setting(
+        values.PROCESSES,
+        "how many worker processes are started; they share the slots, CPUs and memory of the worker",
+        "--processes",
+        default=1,
+    )
     cpu: float = setting(
         values.CPUS,
         "how many CPUs a worker has for runs that ask for CPUs",
@@ -354,4 +369,4 @@ class Moving:
     """The place where the servers on the target store keep large values; None if no setting names a place."""
 
 
-GROUPS = (Connecting, Listening, Storing, Serving, Executing, Logging, Moving)
+GROUPS = (Connecting, Listening, Storing, Serving, Identifying, Executing, Logging, Moving)

@@ -50,7 +50,7 @@ class Given:
         self._file_path, self._file_trust = files.find(self.environ)
         self._file = {} if self._file_path is None else files.load(self._file_path, table.values())
         self._secrets: dict[Path, str] = {}
-        """By path: the content of the secret files that were read."""
+        """The content of the secret files that were read, by path."""
 
     def __call__(self, name: str) -> Any:
         """Return the validated value of a setting, or None if no source sets it."""

@@ -11,9 +11,12 @@ to a server whose address has the same or a more trusted source:
 | environment                        | sent    | sent | sent        | sent        | refused                    |
 | user's file                        | sent    | sent | sent        | sent        | (only one file is read)    |
 | secret file that one of these names| sent    | sent | sent        | sent        | refused                    |
-| data folder of this machine        | sent    | if all addresses are loopback  || refused if loopback, else no key |
+| data folder of this machine (*)    | sent    | sent | sent        | sent        | refused                    |
 | file in the current folder         | sent    | sent | sent        | (only one file is read) | sent           |
 | secret file that it names          | sent    | sent | sent        | (only one file is read) | refused        |
+
+(*) This key, like that of the setting `admin_key`, is used only if all addresses are loopback. Otherwise no key is
+sent.
 
 The same holds for every other setting that decides which peer receives the key (`Setting.steers`). A file in the
 current folder cannot change settings that limit what jobs and other users can access (`Setting.protects`).

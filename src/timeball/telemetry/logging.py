@@ -8,13 +8,16 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
-from typing import Literal, TextIO, cast
+from typing import Any, Literal, TextIO, cast
 
 import structlog
 
 
-def configure(level: str, style: str) -> None:
+def configure(level: str, style: str, process: str | None = None) -> None:
+    """Configure the logs of this process. `process` is added to each line; it is None unless the command starts several
+    processes, each with a name."""
     shared: list[structlog.typing.Processor] = [
+        *([] if process is None else [_naming(process)]),
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -36,6 +39,14 @@ def configure(level: str, style: str) -> None:
     handler = StandardError()
     handler.setFormatter(_standard_formatter(shared, as_json if style == "json" else [_plain_text()]))
     logging.basicConfig(handlers=[handler], level=max(_number(level), logging.WARNING), force=True)
+
+
+def _naming(process: str) -> structlog.typing.Processor:
+    def name(_: Any, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+        event.setdefault("process", process)
+        return event
+
+    return name
 
 
 def _standard_formatter(

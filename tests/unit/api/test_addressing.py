@@ -1,4 +1,4 @@
-"""Which route a request is for, and which header decides: the same on the fast path and on uvicorn's (I28)."""
+"""The route of a request, and the headers that decide: the same on the fast path and with uvicorn (I28)."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""Batches that are read in pieces: the same jobs, and the same errors, as if they were read one by one (I28)."""
+"""Batches are read in pieces, with the same jobs and the same errors as if they were read one by one (I28)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from timeball.api import batch_body
-from timeball.api.batch_body import MAX_JOBS, read_batch
+from timeball.api.routes.jobs import batch_body
+from timeball.api.routes.jobs.batch_body import MAX_JOBS, read_batch
 from timeball.domain.errors import Invalid, TimeballError, TooLarge
 from timeball.jobspec import json_input
 from timeball.jobspec.errors import Malformed

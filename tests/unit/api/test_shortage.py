@@ -1,4 +1,4 @@
-"""A server that runs short of something says so, and when to come again (I25, I29)."""
+"""A server that lacks a resource answers with 503 and a time to try again (I25, I29)."""
 
 import errno
 import os

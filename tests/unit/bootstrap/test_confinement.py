@@ -1,4 +1,4 @@
-"""What a worker says when it starts about what its jobs may do."""
+"""What a worker logs at its start about what its jobs may do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""I31: what a process was started with can be read by nobody else once it has read it."""
+"""I31: after a process has read its environment and arguments, no other process can read their secrets."""
 
 from __future__ import annotations
 

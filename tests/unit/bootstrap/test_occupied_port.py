@@ -1,4 +1,4 @@
-"""A server that cannot listen says which process holds the port, as far as it can find out."""
+"""A server that cannot listen names the process that holds the port, if the system tells."""
 
 import http.server
 import threading

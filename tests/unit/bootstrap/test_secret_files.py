@@ -1,4 +1,4 @@
-"""Every secret setting can come from a file (I31): no key needs to stand in an environment or a command line."""
+"""Every secret setting can come from a file (I31), so no key has to be in an environment or a command line."""
 
 import logging
 import os
@@ -23,7 +23,11 @@ VALUES = {
     "read_store": "postgresql://me:hunter2@db2/timeball",
     "archive": "s3://bucket/a?secret_access_key=hunter2",
     "objects": "s3://bucket/o?secret_access_key=hunter2",
+    "jwt_secret": SECRET,
+    "oidc_client_secret": SECRET,
 }
+PROVIDER = {"jwt_issuer": "https://login.example", "jwt_audience": "timeball", "oidc_client_id": "ui"}
+"""What a server needs to use the secrets of an identity provider."""
 
 
 @pytest.fixture(autouse=True)
@@ -46,6 +50,8 @@ def found(name: str, flags: dict[str, str], environ: dict[str, str]) -> object:
         return config.client(flags, environ).token
     if name in ("store_direct", "read_store"):
         flags = {"store": "postgresql://db/timeball", **flags}
+    if name in ("jwt_secret", "oidc_client_secret"):
+        flags = {**PROVIDER, **flags}
     return getattr(config.server(flags, environ), name)
 
 
@@ -56,7 +62,18 @@ def test_every_secret_setting_can_come_from_a_file(folder: Path, name: str) -> N
     assert found(name, {f"{name}_file": path}, {}) == VALUES[name]
     (folder / "mine.toml").write_text(f"{name}_file = '{path}'")
     assert found(name, {}, {"TIMEBALL_CONFIG": "mine.toml"}) == VALUES[name]
+
+
+def test_no_secret_setting_is_missing_here() -> None:
     assert set(VALUES) == {setting.name for setting in config.SETTINGS.values() if setting.secret}
+
+
+@pytest.mark.parametrize("name", ["jwt_secret", "oidc_client_secret"])
+def test_no_job_may_read_the_secret_of_an_identity_provider(folder: Path, name: str) -> None:
+    path = secret_file(folder)
+    environ = {f"TIMEBALL_{name.upper()}_FILE": str(path)}
+    assert path in config.up(PROVIDER, environ).protected
+    assert path in config.worker({"token": KEY, "url": "http://a:1"}, environ).protected, "a server may be beside it"
 
 
 def test_a_flag_wins_over_the_environment_also_with_files(folder: Path) -> None:

@@ -1,4 +1,5 @@
-"""Settings: flag before environment before file before default, and errors that say what to do."""
+"""Settings: a flag overrides the environment, which overrides the file, which overrides the default. Errors say what to
+do."""
 
 import contextlib
 from pathlib import Path
@@ -9,6 +10,7 @@ from timeball import config, host
 from timeball.config import InvalidSetting
 from timeball.domain.dispatch.priority import CREDIT
 from timeball.domain.instant import DAY, MINUTE, SECOND
+from timeball.ports.worker_protocol import MAX_WORKER_NAME_LENGTH
 
 KEY = "k" * 32
 
@@ -23,7 +25,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_everything_has_a_default(elsewhere: Path) -> None:
     up = config.up({}, {})
-    assert (up.host, up.port, up.slots, up.drain_seconds) == ("127.0.0.1", 1300, 32, 30.0)
+    assert (up.host, up.port, up.slots, up.drain_seconds) == ("127.0.0.1", 1300, None, 30.0)
     assert up.data_dir == elsewhere / "home/.local/share/timeball"
     assert up.scripts_dir == up.data_dir / "scripts"
     assert (up.admin_key, up.labels, up.tasks) == (None, (), ())
@@ -108,6 +110,19 @@ def test_what_ended_is_kept_for_a_month_unless_it_is_told(elsewhere: Path) -> No
 def test_a_dedicated_worker_needs_a_label() -> None:
     with pytest.raises(InvalidSetting, match="give it some with --label"):
         config.up({"dedicated": True}, {})
+
+
+def test_each_process_needs_a_slot_and_workers_of_up_a_server_without_tls(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSetting, match="2 slots are not enough for 3 processes"):
+        config.worker({"token": "k", "slots": "2", "processes": "3"}, {})
+    with pytest.raises(InvalidSetting, match="too long"):
+        config.worker({"token": "k", "name": "n" * MAX_WORKER_NAME_LENGTH, "processes": "2"}, {})
+    certificate = {"tls_cert": str(tmp_path / "cert"), "tls_key": str(tmp_path / "key")}
+    for name in certificate.values():
+        Path(name).touch()
+    assert config.up(certificate, {}).processes == 1
+    with pytest.raises(InvalidSetting, match="start `timeball server` with TLS"):
+        config.up({**certificate, "processes": "2"}, {})
 
 
 def test_lists_come_with_commas_or_one_by_one(elsewhere: Path) -> None:

@@ -1,5 +1,5 @@
-"""A key goes only where it was meant to go (I31): real loopback addresses, and no server that a file in the current
-folder named."""
+"""A key is sent only where its owner meant it (I31): to real loopback addresses, and to no server that a file in the
+current folder names."""
 
 import os
 from pathlib import Path

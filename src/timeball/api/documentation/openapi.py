@@ -10,7 +10,8 @@ import msgspec
 
 from timeball.api.documentation.openapi_schemas import portable
 from timeball.api.problems import Problem
-from timeball.api.routing import Permission, Route
+from timeball.api.routing import Route
+from timeball.domain.identity.permission import Permission
 
 TAGS: Final = {
     "jobs": "What to run, when, and by which rules",
@@ -25,10 +26,14 @@ TAGS: Final = {
     "forecast": "Expected fires, compared with the capacity of the workers",
     "stats": "The aggregates of an overview",
     "timeline": "Runs and coming fires, in lanes",
+    "usage": "What runs used, and what that costs",
     "workers": "The processes that execute runs",
     "events": "Changes of runs, jobs and workers, as they happen",
     "me": "The credential of the request",
     "api-keys": "The keys that authenticate clients and workers",
+    "users": "The users of a tenant",
+    "tenants": "Tenants, with their limits and prices",
+    "audit-log": "Entries about the requests that changed something",
     "sessions": "Browsers that are signed in",
     "clock": "The store's time, and holds of planning",
     "legacy": "An older path for the same jobs",
@@ -209,6 +214,8 @@ def _problem_statuses(route: Route) -> set[int]:
         statuses.add(404)  # a parameter with an encoded slash matches no path
     if route.permission is not Permission.PUBLIC:
         statuses |= {401, 403}
+    if route.is_rated:
+        statuses.add(429)
     if route.body is not None:
         statuses |= {400, 413, 415, 422}
     if route.query is not None or "{" in route.path:

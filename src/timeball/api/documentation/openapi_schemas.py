@@ -13,12 +13,12 @@ import msgspec
 
 
 def portable(schema: Any) -> Any:
-    """Return the schema, and all schemas in it, with three replacements:
+    """Return a copy of the schema with three changes, also in the schemas that it contains:
 
-    - a tuple without `items: false`, which only repeats the `maxItems` beside `prefixItems`;
-    - an array of any values with `items: {}`, which JSON Schema alone allows to omit;
-    - a reference without a default that is an object, because no generated class has such a default. The description
-      names the default instead.
+    - `items: false` of a tuple is removed. It repeats the `maxItems` beside `prefixItems`.
+    - `items: {}` is added to an array without `items`. JSON Schema allows such an array, the generators do not.
+    - A default that is an object is removed from a reference, because generated classes cannot have such a default. The
+      description names it instead.
     """
     if isinstance(schema, list):
         return [portable(member) for member in schema]
@@ -37,6 +37,6 @@ def portable(schema: Any) -> Any:
 
 def _describe_default(schema: dict[str, Any]) -> None:
     default = schema.pop("default")
-    if default:  # an empty object adds nothing to the defaults of its members
+    if default:  # an empty object is not described: all its members have their own defaults
         sentence = f"Default: `{msgspec.json.encode(default).decode()}`."
         schema["description"] = f"{schema.get('description', '')} {sentence}".lstrip()

@@ -146,9 +146,8 @@ class BoundedProtocol(HttpToolsProtocol):
         return bool(self.pipeline) or (self._body_since is None and self._head_since is None and self._is_answering())
 
     def _end_of_piece(self, data: bytes, offset: int) -> int:
-        """Return the end of the next piece. A piece contains at most one complete head, and no more of an incomplete
-        one than is allowed.
-        """
+        """Return the end of the next piece of `data`, from `offset` on, to pass to the parser. A piece contains at most
+        one complete head, and no more of an incomplete one than is allowed."""
         in_body = self._body_since is not None
         end = data.find(_END, offset + MIN_BODY_PIECE_BYTES if in_body else offset)
         if end < 0 or data.find(_END, end + len(_END)) < 0:
@@ -238,11 +237,11 @@ class BoundedProtocol(HttpToolsProtocol):
             return
         self._refused = True
         if self._body_since is None:
-            if self._is_answering():  # the client would take this 400 for the answer to the previous request
+            if self._is_answering():  # the client would read this 400 as the answer to the previous request
                 self._close_after_answer()
             else:
                 super().send_400_response(msg)
-        elif self.pipeline:  # same reason
+        elif self.pipeline:  # a previous answer is in progress here, too
             self._peer.drop()
         elif self.cycle.response_complete:
             self._linger(self._peer.transport or self.transport)
@@ -266,7 +265,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._began_behind = self._head_since is None
         if self._began_behind:
             self._head_since = self.loop.time()
-        HttpToolsProtocol.on_message_begin(self)  # called directly, which is faster than through super()
+        HttpToolsProtocol.on_message_begin(self)  # a direct call is faster than one through super()
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Store a header. Trailers are only counted."""
@@ -276,7 +275,7 @@ class BoundedProtocol(HttpToolsProtocol):
             return
         if len(self.headers) >= MAX_HEADERS:
             self._refused = True
-            raise _TooManyHeaders  # thousands may follow in the same piece
+            raise _TooManyHeaders  # the same piece may contain thousands of them
         name = name.lower()  # like uvicorn's method, which is not called for each header
         if name == b"expect" and value.lower() == b"100-continue":
             self.expect_100_continue = True

@@ -55,6 +55,11 @@ class ConnectionLimits:
     sweep_seconds: float = 1.0
 
 
+def address_of(peer_name: object) -> str:
+    """Return the network address in the name of the other end of a socket; empty if the name has none."""
+    return str(peer_name[0]) if isinstance(peer_name, tuple) and peer_name else ""
+
+
 class Served(Protocol):
     """The protocol that currently handles a connection."""
 
@@ -72,6 +77,7 @@ class Peer:
         "_connections",
         "_unread",
         "_unread_since",
+        "address",
         "connecting",
         "is_gone",
         "is_known",
@@ -81,6 +87,8 @@ class Peer:
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
+        self.address = ""
+        """The network address of the client; empty if the connection has none, or is not established."""
         self._answers = 0
         self._closing_since: float | None = None
         self._unread_since: float | None = None

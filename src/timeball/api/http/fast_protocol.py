@@ -13,9 +13,10 @@ from uvicorn import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 from uvicorn.server import ServerState
 
-from timeball.api.app import Asked, Endpoint, Paths
+from timeball.api.app import Asked, Paths
+from timeball.api.endpoint import Endpoint
 from timeball.api.http.buffered_protocol import BufferedProtocol
-from timeball.api.http.connection_limits import MAX_HEAD_BYTES, MAX_HEADERS, Connections, Peer
+from timeball.api.http.connection_limits import MAX_HEAD_BYTES, MAX_HEADERS, Connections, Peer, address_of
 from timeball.api.responses import WITHOUT_BODY, usual_headers
 from timeball.api.routing import Answer, Headers, Request
 
@@ -74,12 +75,13 @@ class FastProtocol(asyncio.Protocol):
     # --- what the event loop says -----------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's transport is one, but its type does not say so
-        if self._peer.is_gone:  # evicted before it was established
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's transport has this interface, undeclared
+        if self._peer.is_gone:  # the connection was closed before it was established
             self._transport.abort()
             return
         self._opened_at = self._loop.time()
         self._peer.transport, self._peer.served = self._transport, self
+        self._peer.address = address_of(transport.get_extra_info("peername"))
         self._connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -92,7 +94,7 @@ class FastProtocol(asyncio.Protocol):
             self._transport.pause_reading()
             return
         end = data.find(_END)
-        # parsing a request that is handed over anyway would cost as much as answering it
+        # uvicorn parses the request again, and parsing it here would cost as much as answering it
         if not 0 <= end <= MAX_HEAD_BYTES:
             self._hand_over(data)
             return
@@ -106,9 +108,9 @@ class FastProtocol(asyncio.Protocol):
             self._hand_over(data)
             return
         if self._peer.is_known:
-            request = replace(asked.request, body=body)
+            request = replace(asked.request, body=body, address=self._peer.address)
         else:
-            request = replace(asked.request, body=body, client=self._peer)
+            request = replace(asked.request, body=body, address=self._peer.address, client=self._peer)
         self._answering = self._loop.create_task(self._answer(asked.endpoint, request))
         self._state.tasks.add(self._answering)
 
@@ -175,7 +177,7 @@ class FastProtocol(asyncio.Protocol):
         try:
             self._send(await endpoint.answer(request))
         except BaseException:
-            self._transport.close()  # the client must not wait for an answer that does not come
+            self._transport.close()  # no answer follows, so the client must not wait for one
             raise
         finally:
             assert self._answering is not None
@@ -271,14 +273,14 @@ class _Reader:
             and self.method != "HEAD"
             and b"transfer-encoding" not in self.headers
             and self._header_count <= MAX_HEADERS
-            and len(self.headers) == self._header_count  # repeated headers are handled in one place, behind uvicorn
+            and len(self.headers) == self._header_count  # repeated headers are handled in one place, after uvicorn
         )
 
     # --- what the parser says ---------------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
         self._begun += 1
-        if self._begun > 1:  # all further requests are left to uvicorn
+        if self._begun > 1:  # uvicorn handles all further requests
             raise _NotForUs
 
     def on_url(self, url: bytes) -> None:

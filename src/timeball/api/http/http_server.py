@@ -18,9 +18,9 @@ from timeball.api.http.fast_protocol import FastProtocol
 MAX_ACCEPTS_PER_TURN: Final = 4
 """Maximum number of accepted connections per turn of the event loop. Each takes about 0.2 ms."""
 CROWDED_PAUSE_SECONDS: Final = 0.006_25
-"""While the maximum number of strangers is reached, at most 640 connections per second are accepted: each costs more
-than a request, and displaces another one that connects again. The others wait in the kernel's queue.
-"""
+"""Seconds between two rounds of accepts while the maximum number of strangers (connections without a valid API key so
+far) is reached. Then at most 640 connections per second are accepted: each costs more than a request, and displaces
+another one that connects again. The others wait in the kernel's queue."""
 ACCEPT_RETRY_SECONDS: Final = 0.1
 """Seconds before connections are accepted again after an accept that failed because of missing descriptors or memory.
 The connection stays in the kernel's queue.
@@ -30,9 +30,8 @@ log = logging.getLogger("timeball.api")
 
 
 class HttpServer(uvicorn.Server):
-    """Accepts connections itself, within limits. It handles no signals, because jobs have to finish before the server
-    stops.
-    """
+    """A uvicorn server that accepts connections itself, within limits. It handles no signals: `bootstrap` does, and
+    stops it; `timeball up` first lets the runs of its worker finish."""
 
     def __init__(
         self,
@@ -134,9 +133,8 @@ class Acceptor:
             self._pause(CROWDED_PAUSE_SECONDS)
 
     def _ran_short(self, error: OSError) -> None:
-        """Handle a lack of descriptors or memory. It pauses, because the listener stays readable and an immediate retry
-        would use all CPU time.
-        """
+        """Called when an accept failed for lack of descriptors or memory: close the oldest connection without a valid
+        API key, and accept again later. The listener stays readable, so an immediate retry would use all CPU time."""
         if not self._short:
             log.warning("cannot accept connections: %s; trying again", error.strerror or error)
         self._short = True

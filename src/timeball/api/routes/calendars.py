@@ -10,10 +10,11 @@ from msgspec import Struct
 
 from timeball.api.bodies import CalendarPreviewBody
 from timeball.api.query import PageQuery
-from timeball.api.routing import Answer, Call, Permission, Route, answer_json
+from timeball.api.routing import Answer, Call, Route, answer_json
 from timeball.api.rows import rows
 from timeball.domain import instant
 from timeball.domain.errors import Invalid, NotFound
+from timeball.domain.identity.permission import Permission
 from timeball.domain.instant import DAY, Micros, render
 from timeball.domain.schedule.calendar import Calendar, NamedCalendar
 from timeball.domain.schedule.closed_spans import MAX_RANGE, ClosedSpan, closed_spans
@@ -162,8 +163,9 @@ ROUTES: Final = (
     Route(
         method="PUT",
         path="/v1/calendars/{name}",
-        permission=Permission.WRITE,
+        permission=Permission.EDIT,
         summary="Create or replace a calendar",
+        audit="calendar.put",
         description=(
             "201 if it is new. When the answer arrives, no later fire uses the old calendar. Each entry has"
             " `dates`, or `from` and `to`, or `cron` and `for`."
@@ -192,8 +194,9 @@ ROUTES: Final = (
     Route(
         method="DELETE",
         path="/v1/calendars/{name}",
-        permission=Permission.WRITE,
+        permission=Permission.EDIT,
         summary="Remove a calendar",
+        audit="calendar.delete",
         description="Refused while a job that may still fire refers to it.",
         handle=delete,
         status=204,

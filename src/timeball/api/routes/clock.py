@@ -8,11 +8,12 @@ from typing import Final
 
 from msgspec import Struct
 
-from timeball.api.routing import Answer, Call, Permission, Route, answer_json
+from timeball.api.routing import Answer, Call, Route, answer_json
 from timeball.api.views import moment
+from timeball.domain.identity.permission import Permission
 from timeball.domain.instant import SECOND, render
 from timeball.operation.accept_clock import accept_clock
-from timeball.ports.store.clock import ClockState
+from timeball.ports.store_clock import ClockState
 
 
 class ClockView(Struct, frozen=True, rename="camel", kw_only=True):
@@ -53,7 +54,7 @@ ROUTES: Final = (
     Route(
         method="GET",
         path="/v1/clock",
-        permission=Permission.ADMIN,
+        permission=Permission.SYSTEM,
         summary="Show the store's time",
         description="An embedded store also reports whether planning is held because the wall clock stepped ahead.",
         handle=show,
@@ -62,7 +63,7 @@ ROUTES: Final = (
     Route(
         method="POST",
         path="/v1/clock:accept",
-        permission=Permission.ADMIN,
+        permission=Permission.SYSTEM,
         summary="Accept the wall clock",
         description="Ends a hold of planning: the store takes the time of the wall clock, and leases and timers move"
         " with it. Without a hold it changes nothing.",

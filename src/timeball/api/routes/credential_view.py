@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
-
 from msgspec import Struct
 
-from timeball.api.auth import GRANTS
-from timeball.api.routing import Call, Permission
+from timeball.api.routing import Call
+from timeball.domain.identity.caller import Caller, CredentialKind
+from timeball.domain.identity.permission import OF_ALL, Permission
+from timeball.domain.identity.role import Role
 from timeball.domain.instant import render
-from timeball.ports.store.registry import Key, Role
 from timeball.ports.store.sign_in import WebSession
 from timeball.ports.store.store import StoreKind
-
-_OF_ALL_KEYS: Final = frozenset({Permission.PUBLIC, Permission.KEY})
 
 
 class ServerView(Struct, frozen=True, rename="camel", kw_only=True):
@@ -32,26 +29,27 @@ class SessionView(Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class CredentialView(Struct, frozen=True, rename="camel", kw_only=True):
-    key_id: str
+    key_id: str | None
+    """The API key; null if the credential is a token."""
     name: str
     role: Role
     tenant: str
     permissions: list[str]
     """The permissions of the credential. A route can be used if its `x-permission` is one of these."""
-    via: Literal["key", "session"]
+    via: CredentialKind
     session: SessionView | None
     server: ServerView
 
 
-def credential_view(call: Call, key: Key, session: WebSession | None = None) -> CredentialView:
+def credential_view(call: Call, caller: Caller, session: WebSession | None = None) -> CredentialView:
     services = call.services
     return CredentialView(
-        key_id=key.id,
-        name=key.name,
-        role=key.role,
-        tenant=key.tenant,
-        permissions=[each.value for each in Permission if each in GRANTS[key.role] and each not in _OF_ALL_KEYS],
-        via="key" if session is None else "session",
+        key_id=caller.key_id,
+        name=caller.name,
+        role=caller.role,
+        tenant=caller.tenant,
+        permissions=[each.value for each in Permission if each in caller.permissions - OF_ALL],
+        via=caller.kind,
         session=None if session is None else _session(session),
         server=ServerView(
             version=services.version,

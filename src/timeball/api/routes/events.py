@@ -7,10 +7,11 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 
 from timeball.api.query import Text, run_statuses
-from timeball.api.routing import Answer, Call, Permission, Route
+from timeball.api.routing import Answer, Call, Route
 from timeball.domain import ids
 from timeball.domain.errors import Invalid
 from timeball.domain.events import JobEvent, RunEvent, RunsChangedEvent, WorkerEvent
+from timeball.domain.identity.permission import Permission
 from timeball.domain.task.kinds import KINDS
 from timeball.operation.events.filters import EventFilter
 
@@ -49,11 +50,10 @@ class EventsQuery(Struct, frozen=True, rename="camel", forbid_unknown_fields=Tru
 async def stream(call: Call) -> Answer:
     query: EventsQuery = call.query
     where = query.filter()
-    assert call.key is not None
-    call.context.events.check_room(call.key.id)
+    call.context.events.check_room(call.caller.credential)
     last_id = call.headers.get(b"last-event-id", b"")[:MAX_EVENT_ID_LENGTH].decode("latin-1") or query.last_event_id
     credential = call.headers.get(b"authorization") if call.session is None else call.session.digest
-    frames = call.services.streams.open(call.key, credential, where, last_id, call.request.client)
+    frames = call.services.streams.open(call.caller, credential, where, last_id, call.request.client)
     return Answer(frames, content_type=EVENT_STREAM, headers=[(b"x-accel-buffering", b"no")])
 
 
@@ -77,6 +77,6 @@ ROUTES: Final = (
         answer=(RunEvent, JobEvent, WorkerEvent, RunsChangedEvent),
         content_type="text/event-stream",
         headers={"Last-Event-ID": "The id of the last event that the client received."},
-        problems=(422, 429),
+        problems=(422,),
     ),
 )

@@ -8,7 +8,8 @@ import msgspec
 from msgspec import Struct
 
 from timeball.api.problems import CONTENT_TYPE, NotReady, headers, problem
-from timeball.api.routing import Answer, Call, Permission, Route, answer_json
+from timeball.api.routing import Answer, Call, Route, answer_json
+from timeball.domain.identity.permission import Permission
 
 
 class Alive(Struct, frozen=True):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from timeball.api.routes.credential_view import CredentialView, credential_view
-from timeball.api.routing import Answer, Call, Permission, Route, answer_json
+from timeball.api.routing import Answer, Call, Route, answer_json
+from timeball.domain.identity.permission import Permission
 
 
 async def me(call: Call) -> Answer:
-    assert call.key is not None
-    return answer_json(credential_view(call, call.key, call.session))
+    return answer_json(credential_view(call, call.caller, call.session))
 
 
 ROUTES: Final = (

@@ -9,9 +9,10 @@ import msgspec
 from msgspec import Struct
 
 from timeball.api.query import PageQuery
-from timeball.api.routing import Answer, Call, Permission, Route, answer_json
+from timeball.api.routing import Answer, Call, Route, answer_json
 from timeball.api.rows import rows
 from timeball.domain.errors import Invalid, NotFound
+from timeball.domain.identity.permission import Permission
 from timeball.domain.instant import render
 from timeball.domain.task.task import Task
 from timeball.jobspec import json_input
@@ -98,8 +99,9 @@ ROUTES: Final = (
     Route(
         method="PUT",
         path="/v1/tasks/{taskId}",
-        permission=Permission.WRITE,
+        permission=Permission.EDIT,
         summary="Register or replace a task",
+        audit="task.put",
         description="201 if it is new. Jobs that refer to it use the new version from their next run on.",
         handle=put,
         body=Task,
@@ -110,9 +112,11 @@ ROUTES: Final = (
     Route(
         method="DELETE",
         path="/v1/tasks/{taskId}",
-        permission=Permission.WRITE,
+        permission=Permission.EDIT,
         summary="Remove a registered task",
-        description="Refused while a job that is not cancelled refers to it.",
+        audit="task.delete",
+        description="Refused while a job that is not cancelled refers to it. References in the tasks of workflows are "
+        "not checked: such a task then fails, and its error names the missing task.",
         handle=delete,
         status=204,
         problems=(404, 409),

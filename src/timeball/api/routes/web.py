@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from importlib.resources.abc import Traversable
 from typing import Final
 
-from timeball.api.routing import TEXT, Answer, Call, Headers, Permission, Request, Route
+from timeball.api.routing import TEXT, Answer, Call, Headers, Request, Route
 from timeball.domain.errors import NotFound
+from timeball.domain.identity.permission import Permission
 from timeball.slices import beside
 from timeball.web.index_page import IndexPage, content_security_policy
 from timeball.web.static_files import ASSETS, INDEX, Bundle, StaticFile, read_bundle

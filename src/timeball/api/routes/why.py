@@ -7,9 +7,10 @@ from typing import Final
 from msgspec import UNSET, Struct, UnsetType
 
 from timeball.api.routes.jobs.job_actions import LedgerItem, ledger_items
-from timeball.api.routing import Answer, Call, Permission, Route, answer_json
+from timeball.api.routing import Answer, Call, Route, answer_json
 from timeball.api.views import LatenessView, lateness_view
 from timeball.domain.diagnosis.reasons import Code, Reason
+from timeball.domain.identity.permission import Permission
 from timeball.domain.instant import render
 from timeball.domain.run.status import Status
 from timeball.operation.runs.explain import RunExplained, explain_job, explain_run
@@ -53,7 +54,7 @@ class JobWhy(Struct, frozen=True, rename="camel", kw_only=True):
     run: RunWhy | None
     """Its first live run, else the newest one that ended."""
     exceptions: list[LedgerItem]
-    """The fires that did not start on time, newest first."""
+    """The latest fires that did not start on time, newest first."""
 
 
 async def why_run(call: Call) -> Answer:

@@ -10,10 +10,12 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from timeball.api.bodies import Goodbye
-from timeball.api.routing import Answer, Call, Permission, Route, answer_json
+from timeball.api.routing import Answer, Call, Route, answer_json
 from timeball.domain import ids
 from timeball.domain.dispatch.placement import MAX_MEMORY
-from timeball.domain.errors import Invalid
+from timeball.domain.errors import Forbidden, Invalid
+from timeball.domain.identity.permission import Permission
+from timeball.domain.identity.worker_key import check_labels
 from timeball.domain.instant import MINUTE
 from timeball.domain.run.lifecycle import Failed, Failure, Succeeded
 from timeball.jobspec import json_input
@@ -126,14 +128,16 @@ def _check_offer(hello: RegisterWorker) -> None:
 
 
 def _key_of(call: Call) -> str:
-    assert call.key is not None, "every message of a worker has a key"
-    return call.key.id
+    if call.caller.key_id is None:
+        raise Forbidden("a worker needs an API key: create one with `timeball keys create --role worker`")
+    return call.caller.key_id
 
 
 async def hello(call: Call) -> Answer:
     message: RegisterWorker = await _read(call, _hello)
     _check_offer(message)
-    return answer_json(await call.services.dispatch.hello(message, _key_of(call)))
+    check_labels(message.labels, call.caller.labels)
+    return answer_json(await call.services.dispatch.hello(message, _key_of(call), call.caller.tenants))
 
 
 async def poll(call: Call) -> Answer:

@@ -6,10 +6,11 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
-from timeball.api.routing import Answer, Call, Permission, Route, answer_json
+from timeball.api.routing import Answer, Call, Route, answer_json
 from timeball.api.rows import rows
 from timeball.api.views import moment
 from timeball.domain.dispatch import placement
+from timeball.domain.identity.permission import Permission
 from timeball.domain.instant import render
 from timeball.operation.workers.drain_worker import drain_worker
 from timeball.ports.store.workers import SessionEnd, WorkerRecord
@@ -27,6 +28,14 @@ class InUse(Struct, frozen=True, rename="camel"):
     memory_mb: int
 
 
+class PoolView(Struct, frozen=True, rename="camel"):
+    """How many of the worker's runs of one sort may execute at the same time."""
+
+    name: str
+    """`threads`: plain Python functions. `processes`: commands, scripts, and Python functions in processes."""
+    slots: int
+
+
 class WorkerView(Struct, frozen=True, rename="camel", kw_only=True):
     worker_id: str
     name: str
@@ -37,8 +46,10 @@ class WorkerView(Struct, frozen=True, rename="camel", kw_only=True):
     ended_at: str | None
     """When its lease ran out, or when it left; null while its lease is valid."""
     slots: int
+    pools: list[PoolView]
+    """Bounds for some of its runs; empty if runs of any kind may take all slots."""
     running: int
-    """Number of runs that the worker executes now."""
+    """Number of runs that the worker executes now; for callers that may not manage the fleet, of their tenant."""
     cpu: float | None
     """CPUs for runs that ask for CPUs; null if there is no limit."""
     memory_mb: int | None
@@ -76,9 +87,10 @@ class DrainAnswer(Struct, frozen=True, rename="camel"):
 
 async def list_workers(call: Call) -> Answer:
     query: WorkersQuery = call.query
-    workers = await call.context.store.workers()
+    tenant = None if call.caller.may(Permission.SYSTEM) else call.tenant
+    workers = await call.context.store.workers(tenant)
     if query.include == "gone":
-        workers += await call.context.store.gone_workers(MAX_GONE)
+        workers += await call.context.store.gone_workers(MAX_GONE, tenant)
     return answer_json({"items": rows(workers, _view, "workerId", lambda worker: worker.session), "nextCursor": None})
 
 
@@ -101,6 +113,7 @@ def _view(worker: WorkerRecord) -> WorkerView:
         draining_since=moment(worker.draining_since),
         ended_at=None if worker.ended is None else render(worker.lease_until),
         slots=worker.slots,
+        pools=[PoolView(pool.name, pool.slots) for pool in worker.pools],
         running=worker.running,
         cpu=worker.cpu,
         memory_mb=worker.memory_mb,
@@ -123,7 +136,10 @@ ROUTES: Final = (
         path="/v1/workers",
         permission=Permission.READ,
         summary="List workers, newest first",
-        description="Workers with a valid lease; with `include=gone`, those that have gone follow them.",
+        description=(
+            "Workers with a valid lease; with `include=gone`, those that have gone follow them. A caller that may not"
+            " manage the fleet gets those that serve its tenant, and what the runs of its tenant use."
+        ),
         handle=list_workers,
         query=WorkersQuery,
         answer=WorkerList,
@@ -131,8 +147,9 @@ ROUTES: Final = (
     Route(
         method="POST",
         path="/v1/workers/{workerId}/drain",
-        permission=Permission.ADMIN,
+        permission=Permission.SYSTEM,
         summary="Drain a worker",
+        audit="worker.drain",
         description=(
             "From now on the worker gets no new runs. It finishes those that it has, however long they take, and"
             " leaves: then it is not listed any more. Runs that it has not started return to the queue. The order is"

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from timeball.domain.instant import SECOND
-from timeball.domain.sign_in import SESSION_LIFETIME
+from timeball.domain.sign_in import SESSION_LIFETIME, SIGN_IN_ATTEMPT_LIFETIME
 from timeball.domain.web_address import WebAddress, host_name, is_loopback, parse_address
 
 _LOOPBACK: Final = "127.0.0.1"
 _COOKIE_SECONDS: Final = SESSION_LIFETIME // SECOND
+_ATTEMPT_SECONDS: Final = SIGN_IN_ATTEMPT_LIFETIME // SECOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,16 @@ class Site:
         HTTPS. With HTTP, the name contains the port, because all ports of a host share their cookies.
         """
         return "__Host-timeball" if self.address.is_secure else f"timeball_{self.address.port}"
+
+    @property
+    def attempt_cookie_name(self) -> str:
+        """The name of the cookie of a sign-in at the identity provider that a browser has begun."""
+        return "__Host-timeball-attempt" if self.address.is_secure else f"timeball_attempt_{self.address.port}"
+
+    @property
+    def sign_in_url(self) -> str:
+        """The page to which the identity provider sends browsers back, after they signed in or out there."""
+        return f"{self.address.url}sign-in"
 
     def is_own_host(self, host: str | None) -> bool:
         """True if a `Host` header names this site. A page of another site whose name was made to resolve to this server
@@ -60,17 +71,27 @@ class Site:
         """Return the value of a `Set-Cookie` header that removes the cookie."""
         return f"{self.cookie_name}=; Max-Age=0{self._attributes}".encode()
 
+    def attempt_cookie(self, value: str) -> bytes:
+        """Return the value of a `Set-Cookie` header for a sign-in that has begun."""
+        return f"{self.attempt_cookie_name}={value}; Max-Age={_ATTEMPT_SECONDS}{self._attributes}".encode()
+
+    @property
+    def no_attempt_cookie(self) -> bytes:
+        """Return the value of a `Set-Cookie` header that removes the cookie of a sign-in that is finished."""
+        return f"{self.attempt_cookie_name}=; Max-Age=0{self._attributes}".encode()
+
     @property
     def _attributes(self) -> str:
         return f"; Path=/; HttpOnly; SameSite=Lax{'; Secure' if self.address.is_secure else ''}"
 
-    def find_cookie(self, header: str) -> str | None:
-        """Return the value of the session cookie in a `Cookie` header. None if it is missing, or if there are several,
-        because a page of the same host on another port can add one.
-        """
-        prefix = f"{self.cookie_name}="
-        found = [pair.removeprefix(prefix) for pair in map(str.strip, header.split(";")) if pair.startswith(prefix)]
-        return found[0] if len(found) == 1 and found[0] else None
+
+def find_cookie(header: str, name: str) -> str | None:
+    """Return the value of a cookie in a `Cookie` header. None if it is missing, or if there are several, because a page
+    of the same host on another port can add one.
+    """
+    prefix = f"{name}="
+    found = [pair.removeprefix(prefix) for pair in map(str.strip, header.split(";")) if pair.startswith(prefix)]
+    return found[0] if len(found) == 1 and found[0] else None
 
 
 def make_site(host: str, port: int, *, tls: bool, public_url: str | None, allow_insecure: bool = False) -> Site:
@@ -90,7 +111,7 @@ def make_site(host: str, port: int, *, tls: bool, public_url: str | None, allow_
 
 
 def _reachable(host: str) -> str:
-    """Return the host for URLs. A server that listens on all addresses is reachable on this machine."""
+    """Return the host for URLs: the loopback address if the server listens on all addresses; IPv6 in brackets."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

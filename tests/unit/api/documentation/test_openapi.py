@@ -1,4 +1,4 @@
-"""One table of routes yields the permissions, the OpenAPI document and the page for people."""
+"""The permissions, the OpenAPI document and the page for people all follow from one table of routes."""
 
 import re
 from collections.abc import Iterator
@@ -12,13 +12,16 @@ from timeball.api import problems
 from timeball.api.app import ROUTES
 from timeball.api.documentation import openapi
 from timeball.api.documentation.docs_page import docs_page
-from timeball.api.routing import Permission
 from timeball.domain import errors
 from timeball.domain.errors import TimeballError
+from timeball.domain.identity.permission import Permission
 
 ASKS_WITH_A_BODY = {"/v1/calendars:preview", "/v1/schedules:preview"}
+SIGNS_ITSELF_IN = "/v1/sign-in-links"
+"""The link signs in with the credential that creates it, and can do no more."""
 SIGN_IN = "/v1/sign-in"
-OPEN = {"/livez", "/readyz", "/openapi.json", "/docs", SIGN_IN}
+SIGN_IN_PROVIDER = "/v1/sign-in/provider"
+OPEN = {"/livez", "/readyz", "/openapi.json", "/docs", SIGN_IN, SIGN_IN_PROVIDER}
 
 
 @pytest.fixture(scope="module")
@@ -34,16 +37,17 @@ def test_every_route_states_a_permission_and_only_these_are_open() -> None:
 
 
 def test_public_routes_change_nothing() -> None:
-    """To sign in, a browser sends a credential in the body."""
+    """To sign in, a browser sends a credential in the body. To begin that at a provider, it sends a POST, so that no
+    page of another site can do so, but nothing is stored."""
     writes = [route for route in ROUTES if route.permission is Permission.PUBLIC and route.method != "GET"]
-    assert [(route.method, route.path) for route in writes] == [("POST", SIGN_IN)]
+    assert [(route.method, route.path) for route in writes] == [("POST", SIGN_IN), ("POST", SIGN_IN_PROVIDER)]
 
 
 def test_reading_is_get_and_writing_is_not() -> None:
     for route in ROUTES:
-        if route.permission is Permission.READ:
+        if route.permission is Permission.READ and route.path != SIGNS_ITSELF_IN:
             assert route.method == ("POST" if route.path in ASKS_WITH_A_BODY else "GET"), route.path
-        if route.permission is Permission.WRITE:
+        if route.permission in (Permission.RUN, Permission.EDIT):
             assert route.method != "GET", route.path
 
 

@@ -1,4 +1,4 @@
-"""An answer leaves in one piece, and one that lasts leaves as it comes."""
+"""An answer is sent in one write; a long answer is sent piece by piece as it is produced."""
 
 import asyncio
 from collections.abc import AsyncIterator

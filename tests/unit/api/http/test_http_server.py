@@ -1,4 +1,4 @@
-"""A server that runs out of descriptors goes on listening, and does not spin (I28, I29)."""
+"""A server without free descriptors continues to listen, and does not use the CPU while it waits (I28, I29)."""
 
 import asyncio
 import errno

@@ -1,4 +1,5 @@
-"""Where browsers may sign in: never where other machines would send a cookie over HTTP, unless an operator says so."""
+"""At which addresses browsers may sign in: not where other machines would send a cookie over HTTP, unless an operator
+allows it."""
 
 import itertools
 

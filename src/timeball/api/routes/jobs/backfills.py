@@ -12,10 +12,11 @@ from timeball.api import views
 from timeball.api.bodies import BackfillBody
 from timeball.api.query import PageQuery, Text
 from timeball.api.routes.jobs.jobs import idempotency_key
-from timeball.api.routing import JSON, Answer, Call, Headers, Permission, Route, answer_json
+from timeball.api.routing import JSON, Answer, Call, Headers, Route, answer_json
 from timeball.api.rows import rows
 from timeball.domain import ids, instant
 from timeball.domain.errors import NotFound
+from timeball.domain.identity.permission import Permission
 from timeball.domain.instant import render
 from timeball.domain.planning.backfill import BackfillProgress
 from timeball.operation.find import find_job
@@ -119,7 +120,7 @@ async def cancel(call: Call) -> Answer:
 
 
 def _backfill_id(call: Call) -> str:
-    """Return the id in the path. Malformed ids are not looked up in the store."""
+    """Return the id in the path. Raise `NotFound` for a malformed id, without a query."""
     ident = call.path["backfillId"]
     if not ids.is_id("b", ident):
         raise NotFound("backfill", ident[:100])
@@ -158,8 +159,9 @@ ROUTES: Final = (
     Route(
         method="POST",
         path="/v1/jobs/{jobId}/backfill",
-        permission=Permission.WRITE,
+        permission=Permission.RUN,
         summary="Run the fires of a past range",
+        audit="job.backfill",
         description=(
             "The fires run oldest first, at most `parallelism` at a time, with a lower priority than new runs. Each"
             " run executes the job as it is when the run is created, with the time of its fire. With `dryRun`, the"
@@ -197,8 +199,9 @@ ROUTES: Final = (
     Route(
         method="POST",
         path="/v1/backfills/{backfillId}/cancel",
-        permission=Permission.WRITE,
+        permission=Permission.RUN,
         summary="Cancel a backfill",
+        audit="backfill.cancel",
         description="Creates no more runs of it, and cancels its live runs. Repeating it changes nothing.",
         handle=cancel,
         answer=BackfillView,

@@ -8,11 +8,12 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from timeball.api.batch_body import read_batch
 from timeball.api.problems import Problem, problem
+from timeball.api.routes.jobs.batch_body import read_batch
 from timeball.api.routes.jobs.jobs import EXAMPLE, idempotency_key, new_job
-from timeball.api.routing import Answer, Call, Permission, Route, answer_json
+from timeball.api.routing import Answer, Call, Route, answer_json
 from timeball.domain.errors import TimeballError
+from timeball.domain.identity.permission import Permission
 from timeball.domain.job.large_values import LARGE
 from timeball.jobspec import json_input
 from timeball.jobspec.documents import JOB_SHAPES
@@ -39,10 +40,10 @@ async def create_batch(call: Call) -> Answer:
     """Create the jobs of a batch. An invalid job does not affect the others."""
     clock = call.context.clock
     bodies, has_large = await read_batch(call.raw, _is_lines(call), clock)
-    tenant, key, may_be_large = call.tenant, idempotency_key(call), len(call.raw) > LARGE
+    key, may_be_large = idempotency_key(call), len(call.raw) > LARGE
 
     def prepare(places: Sequence[int]) -> list[NewJob | TimeballError]:
-        return [_prepare(tenant, bodies[at], key, at, may_be_large) for at in places]
+        return [_prepare(call, bodies[at], key, at, may_be_large) for at in places]
 
     prepared = await map_in_slices(prepare, range(len(bodies)), clock, together=1 if has_large else FEW)
     results = iter(await call.services.submit([item for item in prepared if isinstance(item, NewJob)]))
@@ -58,14 +59,17 @@ async def create_batch(call: Call) -> Answer:
 
 
 def _prepare(
-    tenant: str, body: JobBody | TimeballError, key: str | None, place: int, may_be_large: bool
+    call: Call, body: JobBody | TimeballError, key: str | None, place: int, may_be_large: bool
 ) -> NewJob | TimeballError:
     """Prepare one job. The key of a batch becomes one key per position, unless the job has its own key."""
     if not isinstance(body, JobBody):
         return body
     own = None if key is None or body.key is not None else f"{key}#{place}"
     size = len(_encode(body.spec.parameters)) if may_be_large and body.spec.parameters else 0
-    return new_job(tenant, body, own, size)
+    try:
+        return new_job(call, body, own, size)
+    except TimeballError as error:
+        return error
 
 
 def _item(result: Created | TimeballError) -> BatchItem:
@@ -88,8 +92,10 @@ ROUTES: Final = (
     Route(
         method="POST",
         path="/v1/jobs:batch",
-        permission=Permission.WRITE,
+        permission=Permission.EDIT,
         summary="Create up to 10,000 jobs in one durable commit",
+        audit="job.create",
+        audited_by_job=True,
         description=(
             "A JSON array, or one job per line (`application/x-ndjson`), up to 32 MiB, and each job up to 1 MiB."
             " The items of the answer are in the same order. An invalid job does not affect the others. Jobs may have"

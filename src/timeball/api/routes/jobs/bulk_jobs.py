@@ -11,9 +11,10 @@ from timeball.api.bodies import BulkJobsBody
 from timeball.api.problems import Problem, problem
 from timeball.api.query import job_filter, place_after, refuse_empty
 from timeball.api.routes.runs.dead_letters import CountedAnswer
-from timeball.api.routing import Answer, Call, Permission, Route, answer_json
+from timeball.api.routing import Answer, Call, Route, answer_json
 from timeball.domain import ids, instant
 from timeball.domain.errors import Invalid
+from timeball.domain.identity.permission import Permission
 from timeball.domain.instant import HOUR, SECOND, Micros, render
 from timeball.operation.jobs import bulk
 from timeball.operation.jobs.job_result import JobResult
@@ -56,6 +57,7 @@ class BulkJobsAnswer(Struct, frozen=True, rename="camel", kw_only=True):
 
 async def change(call: Call) -> Answer:
     body: BulkJobsBody = call.body
+    call.audit_selection()
     until = _end_of_pause(call, body)
     where = _meant(call, body)
     stamp = _stamp(call, where) if body.action == "run" else None
@@ -136,8 +138,9 @@ ROUTES: Final = (
     Route(
         method="POST",
         path="/v1/jobs:bulk",
-        permission=Permission.WRITE,
+        permission=Permission.RUN,
         summary="Pause, resume, run or cancel jobs over a filter",
+        audit="job.bulk",
         description=(
             "Processes up to `limit` of the jobs that match, newest first, and works for about"
             f" {bulk.MAX_WORK // SECOND} seconds at most; send `nextCursor` as `cursor` for the next ones. Each job is"

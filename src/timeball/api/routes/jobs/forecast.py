@@ -7,10 +7,11 @@ from typing import Final
 from msgspec import Struct, field
 
 from timeball.api.query import ForecastQuery, time_of
-from timeball.api.routing import Answer, Call, Permission, Route, answer_json
+from timeball.api.routing import Answer, Call, Route, answer_json
 from timeball.domain import duration
 from timeball.domain.duration import Duration
 from timeball.domain.errors import Invalid
+from timeball.domain.identity.permission import Permission
 from timeball.domain.instant import DAY, MINUTE, Micros, render
 from timeball.domain.planning import forecast
 from timeball.domain.planning.forecast import ForecastBucket, LoadCause
@@ -162,7 +163,7 @@ def _notes(found: Foreseen) -> list[str]:
             f" {counted(found.measured, 'job')} were looked up): they count as fires, not as run seconds."
         )
     if not found.slots:
-        notes.append("No worker is alive, so there is no capacity to compare with.")
+        notes.append("No worker accepts runs, so there is no capacity to compare with.")
     return notes
 
 

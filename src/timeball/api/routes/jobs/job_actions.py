@@ -14,11 +14,12 @@ from timeball.api.query import JobLogsQuery, LedgerQuery, NextQuery, RunListQuer
 from timeball.api.routes.jobs.jobs import answer_job
 from timeball.api.routes.runs.logs import LogPage, answer_logs
 from timeball.api.routes.runs.runs import RunList, answer_archived, answer_runs
-from timeball.api.routing import Answer, Call, Permission, Route, answer_json
+from timeball.api.routing import Answer, Call, Route, answer_json
 from timeball.api.rows import rows
 from timeball.api.views import JobView, LatenessView
 from timeball.domain import instant
 from timeball.domain.errors import Invalid
+from timeball.domain.identity.permission import Permission
 from timeball.domain.instant import Micros, render
 from timeball.domain.job.job import Job
 from timeball.domain.planning import planning, upcoming_fires
@@ -296,7 +297,7 @@ def _post(path: str, summary: str, **rest: Any) -> Route:
     return Route(
         method="POST",
         path=f"/v1/jobs/{{jobId}}/{path}",
-        permission=Permission.WRITE,
+        permission=Permission.RUN,
         summary=summary,
         problems=(404, 409),
         **rest,
@@ -308,6 +309,7 @@ ROUTES: Final = (
     _post(
         "run",
         "Run the job now, in addition to its schedule",
+        audit="job.run",
         description="Respects the overlap policy: `status` is `queued`, `blocked` or `skipped`, `detail` the reason.",
         handle=run,
         answer=RunNowAnswer,
@@ -315,6 +317,7 @@ ROUTES: Final = (
     _post(
         "pause",
         "Pause the schedule",
+        audit="job.pause",
         description="Until it is resumed, or until `until`, a time in the future.",
         handle=pause_job,
         body=PauseBody,
@@ -325,6 +328,7 @@ ROUTES: Final = (
     _post(
         "resume",
         "Resume the schedule",
+        audit="job.resume",
         description="The catch-up rule decides about the fires during the pause.",
         handle=resume_job,
         answer=JobView,
@@ -339,7 +343,7 @@ ROUTES: Final = (
         query=JobLogsQuery,
         answer=(LogPage, LogsAddress),
         content_type="text/plain",
-        problems=(404, 429),
+        problems=(404,),
     ),
     _get(
         "next",

@@ -5,25 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType, structs
 
 from timeball.api import views
 from timeball.api.query import JobsQuery, job_filter
-from timeball.api.routing import JSON, Answer, Call, Headers, Permission, Route, answer_json
+from timeball.api.routing import JSON, Answer, Call, Headers, Route, answer_json
 from timeball.api.rows import rows
 from timeball.api.views import JobView
 from timeball.domain.errors import Invalid, PreconditionFailed, TimeballError
+from timeball.domain.identity.caller import Caller
+from timeball.domain.identity.permission import Permission
 from timeball.domain.instant import render
+from timeball.domain.job.job import JobSpec
 from timeball.domain.run.run import Run
 from timeball.domain.run.status import Status
 from timeball.jobspec import job_reader
 from timeball.jobspec.documents import JOB_SHAPES, JobChange
 from timeball.operation.find import find_scheduled
 from timeball.operation.jobs.submit import Created, NewJob
-from timeball.operation.jobs.update import update
+from timeball.operation.jobs.update import Change, update
 from timeball.operation.runs.cancel import cancel_job
 from timeball.operation.schedules.closed_times import with_open_fires
 from timeball.ports.store.jobs import JobStatus
+from timeball.slices import Steps
 
 EXAMPLE: Final = {
     "name": "nightly-etl",
@@ -59,7 +63,7 @@ class ListedJob(JobView, frozen=True, rename="camel", kw_only=True):
     """A job in a list."""
 
     recent_runs: list[RecentRun] | UnsetType = UNSET
-    """With `include=recentRuns`: its newest runs that are due or over, newest fire first, at most 20."""
+    """With `include=recentRuns`: at most 20 runs that are due, alive or finished, the newest fire first."""
 
 
 class JobList(Struct, frozen=True, rename="camel"):
@@ -74,20 +78,25 @@ class CancelledJob(Struct, frozen=True, rename="camel"):
 
 async def create(call: Call) -> Answer:
     body = await job_reader.read_job_in_slices(call.raw, call.context.clock)
-    new = new_job(call.tenant, body, idempotency_key(call), len(call.raw))
+    new = new_job(call, body, idempotency_key(call), len(call.raw))
     [created] = await call.services.submit([new])
     if isinstance(created, TimeballError):
         raise job_reader.pointed_back(created, body.origins) if isinstance(created, Invalid) else created
     return created_answer(created)
 
 
-def new_job(tenant: str, body: job_reader.JobBody, key: str | None, size: int) -> NewJob:
+def new_job(call: Call, body: job_reader.JobBody, key: str | None, size: int) -> NewJob:
+    """Return a job of the caller's tenant, and of the caller's user unless it has another one. Raise `Forbidden` if the
+    caller may not set the user of a job."""
+    spec, caller = body.spec, call.caller
+    if (owner := caller.owner(spec.user_id)) != spec.user_id:
+        spec = structs.replace(spec, user_id=owner)
     if key is not None and body.key is not None and key != body.key:
         raise Invalid("the header Idempotency-Key has another value", "/idempotencyKey")
     key = key if body.key is None else body.key
     if key is None:
-        return NewJob(tenant, body.spec, size=size)
-    return NewJob(tenant, body.spec, key, job_reader.fingerprint(body.spec), size)
+        return NewJob(caller.tenant, spec, size=size, request=call.audited)
+    return NewJob(caller.tenant, spec, key, job_reader.fingerprint(spec), size, call.audited)
 
 
 def idempotency_key(call: Call) -> str | None:
@@ -149,9 +158,32 @@ async def read(call: Call) -> Answer:
 
 
 async def change(call: Call) -> Answer:
-    changed = await job_reader.change_from_in_slices(call.raw, call.context.clock)
-    found = await update(call.context, call.tenant, call.job_id, changed, if_match=if_match(call), by=call.key_name)
+    changed = owned(call.caller, await job_reader.change_from_in_slices(call.raw, call.context.clock))
+    found = await update(call.context, call.tenant, call.job_id, changed, if_match=if_match(call), by=call.caller.name)
     return await _answer_open(call, found)
+
+
+def owned(caller: Caller, change: Change) -> Change:
+    """Return the same change. It raises `Forbidden` if it gives a job to another user, and the caller may not do
+    that."""
+
+    def checked(spec: JobSpec) -> JobSpec | Steps[JobSpec]:
+        made = change(spec)
+        if isinstance(made, JobSpec):
+            return _with_owner(caller, spec, made)
+        return _steps_with_owner(caller, spec, made)
+
+    return checked
+
+
+def _steps_with_owner(caller: Caller, old: JobSpec, making: Steps[JobSpec]) -> Steps[JobSpec]:
+    return _with_owner(caller, old, (yield from making))
+
+
+def _with_owner(caller: Caller, old: JobSpec, new: JobSpec) -> JobSpec:
+    if new.user_id != old.user_id:
+        caller.owner(new.user_id)
+    return new
 
 
 async def _answer_open(call: Call, found: JobStatus) -> Answer:
@@ -186,7 +218,7 @@ def update_routes(path: str, **rest: Any) -> tuple[Route, Route]:
         return Route(
             method=method,
             path=path,
-            permission=Permission.WRITE,
+            permission=Permission.EDIT,
             reads_raw=True,
             headers={"If-Match": "The version (`ETag`) that the change is based on; 412 if it is not current."},
             example={"schedule": {"type": "interval", "expression": "15m"}},
@@ -201,8 +233,10 @@ ROUTES: Final = (
     Route(
         method="POST",
         path="/v1/jobs",
-        permission=Permission.WRITE,
+        permission=Permission.EDIT,
         summary="Create a job",
+        audit="job.create",
+        audited_by_job=True,
         description="Answered when the job is durable. Accepts several shapes of jobs, and returns the canonical one.",
         handle=create,
         body=JOB_SHAPES,
@@ -235,6 +269,7 @@ ROUTES: Final = (
     *update_routes(
         "/v1/jobs/{jobId}",
         summary="Update a job",
+        audit="job.update",
         description=_UPDATE,
         handle=change,
         body=JobChange,
@@ -243,8 +278,9 @@ ROUTES: Final = (
     Route(
         method="DELETE",
         path="/v1/jobs/{jobId}",
-        permission=Permission.WRITE,
+        permission=Permission.RUN,
         summary="Cancel a job",
+        audit="job.cancel",
         description="Stops the schedule, cancels live runs, keeps the history. Repeating it changes nothing.",
         handle=cancel,
         answer=CancelledJob,

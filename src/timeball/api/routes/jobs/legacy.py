@@ -9,8 +9,9 @@ from msgspec import Struct
 from timeball.api.query import LegacyQuery, run_filter
 from timeball.api.routes.jobs import jobs
 from timeball.api.routes.runs.runs import page_of_runs
-from timeball.api.routing import Answer, Call, Headers, Permission, Route, answer_json
+from timeball.api.routing import Answer, Call, Headers, Route, answer_json
 from timeball.api.views import JobView
+from timeball.domain.identity.permission import Permission
 from timeball.domain.instant import MILLISECOND
 from timeball.domain.run.status import Status
 from timeball.jobspec.documents import JOB_SHAPES
@@ -36,8 +37,10 @@ ROUTES: Final = (
     Route(
         method="POST",
         path="/jobs",
-        permission=Permission.WRITE,
+        permission=Permission.EDIT,
         summary="Create a job (legacy address)",
+        audit="job.create",
+        audited_by_job=True,
         handle=jobs.create,
         body=JOB_SHAPES,
         reads_raw=True,

@@ -8,9 +8,10 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from timeball.api.bodies import CronPreviewBody, PreviewBody
-from timeball.api.routing import Answer, Call, Permission, Route, answer_json
+from timeball.api.routing import Answer, Call, Route, answer_json
 from timeball.domain import instant
 from timeball.domain.errors import Invalid, InvalidSchedule
+from timeball.domain.identity.permission import Permission
 from timeball.domain.instant import render
 from timeball.domain.preview.preview import UNBOUND, Bounds, Fire, Mark, preview
 from timeball.domain.schedule.schedule import SLOT, Date, Immediate, Window

@@ -7,9 +7,10 @@ from typing import Final
 from msgspec import MsgspecError, Struct
 
 from timeball.api.query import PageQuery
-from timeball.api.routing import Answer, Call, Permission, Route, answer_json
+from timeball.api.routing import Answer, Call, Route, answer_json
 from timeball.api.rows import rows
 from timeball.domain.errors import Invalid
+from timeball.domain.identity.permission import Permission
 from timeball.domain.instant import render
 from timeball.domain.job.job import JobSpec, decode_spec
 from timeball.jobspec.spec_view import SpecView, spec_view

@@ -6,7 +6,8 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct, field
 
-from timeball.api.routing import Answer, Call, Permission, Route, answer_json
+from timeball.api.routing import Answer, Call, Route, answer_json
+from timeball.domain.identity.permission import Permission
 from timeball.domain.instant import MILLISECOND, SECOND, render
 from timeball.domain.overview import tally
 from timeball.domain.overview.attention import Attention, AttentionKind
@@ -36,14 +37,15 @@ class StatsBucket(Struct, frozen=True, rename="camel"):
     skipped: int
     """Fires that never ran because of a rule of their job, such as overlap or a calendar."""
     missed: int
-    """Fires that never ran, because no server planned them in time."""
+    """Fires that never ran, because they were planned too late or not at all, for example after an outage or a
+    pause."""
     late_p50_ms: float | None = field(name="lateP50Ms")
     """Half of the runs that ended had started at most this late. Exact to 9 %; null if none had started."""
     late_p99_ms: float | None = field(name="lateP99Ms")
 
 
 class StatsTotals(Struct, frozen=True, rename="camel"):
-    """The whole window."""
+    """How runs ended in all intervals of the requested time range together."""
 
     finished: int
     succeeded: int
@@ -79,12 +81,12 @@ class PresentView(Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class WorkersView(Struct, frozen=True, rename="camel"):
-    """The workers of all tenants."""
+    """The workers that serve the tenant."""
 
     live: int
     slots: int
     busy: int
-    """Slots that runs occupy."""
+    """Slots that runs of the tenant occupy."""
 
 
 class UpNext(Struct, frozen=True, rename="camel"):

@@ -8,9 +8,10 @@ from typing import Annotated, Final, Literal
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from timeball.api.query import Text, Time, time_of
-from timeball.api.routing import Answer, Call, Permission, Route, answer_json
+from timeball.api.routing import Answer, Call, Route, answer_json
 from timeball.api.views import JobStatusName
 from timeball.domain.errors import Invalid
+from timeball.domain.identity.permission import Permission
 from timeball.domain.instant import DAY, MILLISECOND, MINUTE, Micros, render
 from timeball.domain.overview.lanes import LaneRun, LaneVerdict
 from timeball.domain.overview.tally import lateness
@@ -66,7 +67,7 @@ class LaneView(Struct, frozen=True, rename="camel", kw_only=True):
     status: JobStatusName | None
     """The status of the job; null in the lane of a tag."""
     runs: list[TimelineRun]
-    """Runs whose fire is in the range and not in the future, and live ones that are due, oldest first."""
+    """Finished runs of fires in the range, and live runs of past fires before its end, oldest first."""
     buckets: list[TimelineBucket] | None
     """If there are more runs than a lane may have (200, or fewer if there are many lanes): counts instead of runs."""
     fires: list[str]

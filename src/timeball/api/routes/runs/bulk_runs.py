@@ -11,9 +11,10 @@ from timeball.api.bodies import BulkBody
 from timeball.api.problems import Problem, problem
 from timeball.api.routes.runs.dead_letters import CountedAnswer
 from timeball.api.routes.runs.runs import chosen_by
-from timeball.api.routing import Answer, Call, Permission, Route, answer_json
+from timeball.api.routing import Answer, Call, Route, answer_json
 from timeball.domain import ids
 from timeball.domain.errors import Invalid
+from timeball.domain.identity.permission import Permission
 from timeball.domain.instant import SECOND, render
 from timeball.domain.run.status import GAVE_UP, LIVE, RAN, TERMINAL, Status
 from timeball.operation.runs import bulk
@@ -52,6 +53,8 @@ class BulkAnswer(Struct, frozen=True, rename="camel", kw_only=True):
 
 async def change(call: Call) -> Answer:
     body: BulkBody = call.body
+    call.audit_selection()
+    call.check_edit(body.edit)
     where = bulk.bounded(call.context, _meant(call, body), SECOND if body.action == "cancel" else 0)
     before = where.made_before or ""
     created_before = render(ids.made_at(before))
@@ -103,8 +106,9 @@ ROUTES: Final = (
     Route(
         method="POST",
         path="/v1/runs:bulk",
-        permission=Permission.WRITE,
+        permission=Permission.RUN,
         summary="Cancel, retry or replay runs over a filter",
+        audit="run.bulk",
         description=(
             f"Processes all runs that match, oldest first, {bulk.STEP} in one transaction; runs that it creates"
             " never match. `dryRun` only counts. Without a status, `cancel` selects all live runs, `retry` those that"

@@ -11,10 +11,11 @@ from timeball.api.bodies import DeadLetterFilter, DeadLetterSelection, RetryDead
 from timeball.api.problems import Problem, problem
 from timeball.api.query import DeadLetterGroupsQuery, DeadLettersQuery, run_filter
 from timeball.api.routes.runs.runs import RunList, answer_runs, chosen_by
-from timeball.api.routing import Answer, Call, Permission, Route, answer_json
+from timeball.api.routing import Answer, Call, Route, answer_json
 from timeball.api.rows import rows
 from timeball.domain import ids
 from timeball.domain.errors import Invalid, NotFound
+from timeball.domain.identity.permission import Permission
 from timeball.domain.instant import render
 from timeball.operation.find import find_job
 from timeball.operation.runs import bulk
@@ -71,7 +72,7 @@ class RetriedAnswer(Struct, frozen=True, rename="camel", kw_only=True):
     retried: int
     skipped: int
     items: list[DeadLetterResult] | UnsetType = UNSET
-    """The result of each run, if there are not too many to list."""
+    """The result of each run; absent if there are more than `MAX_LISTED_RESULTS`."""
 
 
 class DiscardedAnswer(Struct, frozen=True, rename="camel", kw_only=True):
@@ -108,6 +109,8 @@ def _group_view(group: DeadLetterGroup) -> GroupView:
 
 async def retry(call: Call) -> Answer:
     body: RetryDeadLetters = call.body
+    call.audit_selection()
+    call.check_edit(body.edit)
 
     async def act(matches: Sequence[Match]) -> list[BulkItemResult]:
         named = bool(body.run_ids)
@@ -123,6 +126,7 @@ async def retry(call: Call) -> Answer:
 
 async def discard_dead_letters(call: Call) -> Answer:
     body: DeadLetterSelection = call.body
+    call.audit_selection()
 
     async def act(matches: Sequence[Match]) -> list[BulkItemResult]:
         return await discard(call.context, matches)
@@ -218,8 +222,9 @@ ROUTES: Final = (
     Route(
         method="POST",
         path="/v1/dead-letters:retry",
-        permission=Permission.WRITE,
+        permission=Permission.RUN,
         summary="Retry dead letters",
+        audit="dead-letter.retry",
         description=(
             f"{_WHICH} With `edit`, the new runs execute what the dead ones did, with these changes; their jobs do not"
             " change."
@@ -233,8 +238,9 @@ ROUTES: Final = (
     Route(
         method="POST",
         path="/v1/dead-letters:discard",
-        permission=Permission.WRITE,
+        permission=Permission.RUN,
         summary="Discard dead letters",
+        audit="dead-letter.discard",
         description=f"They stay in the history, and can still be retried by their ids. {_WHICH}",
         handle=discard_dead_letters,
         body=DeadLetterSelection,

@@ -53,7 +53,7 @@ async def answer_logs(call: Call, run: Run | None, query: LogsQuery, archived: L
     logs = archived or partial(call.context.large_value_store.logs, call.context.store)
     if query.follow and archived is None:
         if run is not None and not run.is_terminal:
-            call.context.run_events.check_room(_key_id(call))
+            call.context.run_events.check_room(call.caller.credential)
         chunks = _followed(call, run, attempt, after)
     else:
         chunks = _written(logs, run, attempt, after)
@@ -88,7 +88,7 @@ async def _followed(call: Call, run: Run | None, attempt: int | None, after: int
     if run is None:
         return
     context = call.context
-    with context.run_events.following(run.id, _key_id(call)) as changed:
+    with context.run_events.following(run.id, call.caller.credential) as changed:
         place, last = await _sent_last(call, run, attempt, after)
         while True:
             ended = run.is_terminal
@@ -116,10 +116,6 @@ async def _followed(call: Call, run: Run | None, attempt: int | None, after: int
             except NotFound:
                 # An edit or a pause deletes runs that have not started.
                 return
-
-
-def _key_id(call: Call) -> str:
-    return "" if call.key is None else call.key.id
 
 
 async def _sent_last(call: Call, run: Run, attempt: int | None, after: int) -> tuple[int, LogLine | None]:

@@ -10,10 +10,11 @@ from timeball.api import views
 from timeball.api.bodies import DeadLetterFilter, EditBody
 from timeball.api.query import DeadLettersQuery, LogsQuery, RunListQuery, refuse_empty, run_filter
 from timeball.api.routes.runs.logs import LogPage, answer_logs
-from timeball.api.routing import Answer, Call, Permission, Route, answer_json
+from timeball.api.routing import Answer, Call, Route, answer_json
 from timeball.api.rows import rows
 from timeball.api.views import RunView
 from timeball.domain.errors import Conflict, Invalid
+from timeball.domain.identity.permission import Permission
 from timeball.domain.run.run import Run
 from timeball.domain.run.status import Status
 from timeball.jobspec.spec_view import SpecView, spec_view
@@ -103,6 +104,7 @@ async def cancel(call: Call) -> Answer:
 
 async def retry(call: Call) -> Answer:
     body: EditBody = call.body
+    call.check_edit(body.edit)
     found = await find_run_anywhere(call.context, call.tenant, call.run_id)
     if found.is_archived:
         run_id, _ = await retry_archived(call.context, call.tenant, found.run, body.edit)
@@ -112,6 +114,7 @@ async def retry(call: Call) -> Answer:
 
 async def replay(call: Call) -> Answer:
     body: EditBody = call.body
+    call.check_edit(body.edit)
     old = (await find_run_anywhere(call.context, call.tenant, call.run_id)).run
     run_id, status = await replay_run(call.context, call.tenant, call.run_id, body.edit)
     return answer_json(
@@ -175,8 +178,9 @@ ROUTES: Final = (
     Route(
         method="POST",
         path="/v1/runs/{runId}/cancel",
-        permission=Permission.WRITE,
+        permission=Permission.RUN,
         summary="Cancel a run",
+        audit="run.cancel",
         description=(
             "A waiting run ends at once. A running one stays `running` with `cancelRequestedAt` until its worker"
             " confirms or its lease lapses; its only possible end is `cancelled`."
@@ -188,8 +192,9 @@ ROUTES: Final = (
     Route(
         method="POST",
         path="/v1/runs/{runId}/retry",
-        permission=Permission.WRITE,
+        permission=Permission.RUN,
         summary="Retry a run",
+        audit="run.retry",
         description=(
             "Returns the run that will execute: the same one if it waited for its backoff, otherwise a linked one that"
             " replaces it. With `edit`, it executes what the old one did, with these changes; the job does not"
@@ -205,8 +210,9 @@ ROUTES: Final = (
     Route(
         method="POST",
         path="/v1/runs/{runId}/replay",
-        permission=Permission.WRITE,
+        permission=Permission.RUN,
         summary="Replay a run",
+        audit="run.replay",
         description=(
             "Creates a new run like one that has ended, in any way, any number of times: by the job's current spec"
             " (with `edit`, changed for this run only), under its overlap policy, in addition to its schedule."
@@ -241,7 +247,7 @@ ROUTES: Final = (
         query=LogsQuery,
         answer=LogPage,
         content_type="text/plain",
-        problems=(404, 429),
+        problems=(404,),
     ),
     Route(
         method="GET",

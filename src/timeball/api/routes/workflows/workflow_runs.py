@@ -9,9 +9,10 @@ from typing import Final
 from msgspec import UNSET, Struct, UnsetType
 
 from timeball.api import views
-from timeball.api.routing import Answer, Call, Permission, Route, answer_json
+from timeball.api.routing import Answer, Call, Route, answer_json
 from timeball.api.views import ErrorView
 from timeball.domain import instant
+from timeball.domain.identity.permission import Permission
 from timeball.domain.instant import Micros
 from timeball.domain.run.ledger import Origin, Verdict
 from timeball.domain.run.run import Run
@@ -192,8 +193,9 @@ ROUTES: Final = (
     Route(
         method="POST",
         path="/v1/workflow-runs/{workflowRunId}/cancel",
-        permission=Permission.WRITE,
+        permission=Permission.RUN,
         summary="Cancel a workflow run",
+        audit="workflow-run.cancel",
         description="Creates no more runs of its tasks, and cancels its live runs.",
         handle=cancel_workflow_run,
         answer=WorkflowRunView,
@@ -202,8 +204,9 @@ ROUTES: Final = (
     Route(
         method="POST",
         path="/v1/workflow-runs/{workflowRunId}/retry",
-        permission=Permission.WRITE,
+        permission=Permission.RUN,
         summary="Retry a workflow run from the tasks that failed",
+        audit="workflow-run.retry",
         description=(
             "Returns the run that replaces it. Tasks that succeeded, and need no task that runs again, are kept"
             " with their results; all others run by the definition of the old run."

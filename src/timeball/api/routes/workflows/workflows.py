@@ -22,14 +22,16 @@ from timeball.api.routes.jobs.jobs import (
     idempotency_key,
     if_match,
     new_job,
+    owned,
     update_routes,
 )
 from timeball.api.routes.runs.runs import RunList, answer_runs
-from timeball.api.routing import JSON, Answer, Call, Permission, Route, answer_json
+from timeball.api.routing import JSON, Answer, Call, Route, answer_json
 from timeball.api.rows import rows
 from timeball.api.views import JobView
 from timeball.domain import instant
 from timeball.domain.errors import Invalid, TimeballError
+from timeball.domain.identity.permission import Permission
 from timeball.domain.job.job import JobSpec
 from timeball.domain.run.ledger import Origin
 from timeball.domain.workflow.definition import MAX_TASKS, WorkflowTask
@@ -109,7 +111,7 @@ async def create(call: Call) -> Answer:
     await json_input.check_in_slices(call.raw, clock)
     document = _as_job(json_input.parse(call.raw), complete=True)
     body = await in_slices(job_reader.reading_document(document, _ORIGINS), clock)
-    [created] = await call.services.submit([new_job(call.tenant, body, idempotency_key(call), len(call.raw))])
+    [created] = await call.services.submit([new_job(call, body, idempotency_key(call), len(call.raw))])
     if isinstance(created, TimeballError):
         raise job_reader.pointed_back(created, body.origins) if isinstance(created, Invalid) else created
     answer = created_answer(created, "/v1/workflows/")
@@ -141,9 +143,10 @@ async def read(call: Call) -> Answer:
 async def change(call: Call) -> Answer:
     await json_input.check_in_slices(call.raw, call.context.clock)
     await find_workflow(call.context, call.tenant, call.workflow_id)
-    changed = job_reader.change_of(_as_job(json_input.parse(call.raw), complete=False), _ORIGINS)
+    made = job_reader.change_of(_as_job(json_input.parse(call.raw), complete=False), _ORIGINS)
+    changed = owned(call.caller, made)
     matched = if_match(call)
-    found = await update(call.context, call.tenant, call.workflow_id, changed, if_match=matched, by=call.key_name)
+    found = await update(call.context, call.tenant, call.workflow_id, changed, if_match=matched, by=call.caller.name)
     return await _answer(call, found)
 
 
@@ -203,7 +206,7 @@ def _as_job(document: Any, *, complete: bool) -> dict[str, Any]:
 
 
 def _as_workflow(job: bytes) -> bytes:
-    """Return the answer for a job as the answer for a workflow."""
+    """Convert the JSON of a job to that of a workflow: add `workflowId`, and put the `tasks` in the place of `task`."""
     document: dict[str, msgspec.Raw] = msgspec.json.decode(job, type=dict[str, msgspec.Raw])
     tasks = msgspec.json.decode(document.pop("task"), type=dict[str, msgspec.Raw])["tasks"]
     return msgspec.json.encode({"workflowId": document["jobId"], **document, "tasks": tasks})
@@ -219,8 +222,10 @@ ROUTES: Final = (
     Route(
         method="POST",
         path="/v1/workflows",
-        permission=Permission.WRITE,
+        permission=Permission.EDIT,
         summary="Create a workflow",
+        audit="workflow.create",
+        audited_by_job=True,
         description=(
             "Each task has a name and the names of the tasks that it `needs`. A cycle is refused, and the error"
             " names it. A workflow is a job: it is scheduled like one, and its `workflowId` is the job's id."
@@ -256,6 +261,7 @@ ROUTES: Final = (
     *update_routes(
         "/v1/workflows/{workflowId}",
         summary="Update a workflow",
+        audit="workflow.update",
         description=_UPDATE,
         handle=change,
         body=WorkflowChange,
@@ -264,8 +270,9 @@ ROUTES: Final = (
     Route(
         method="DELETE",
         path="/v1/workflows/{workflowId}",
-        permission=Permission.WRITE,
+        permission=Permission.RUN,
         summary="Cancel a workflow",
+        audit="workflow.cancel",
         description="Stops the schedule, cancels live runs with all their tasks, keeps the history.",
         handle=cancel,
         answer=CancelledJob,
@@ -274,8 +281,9 @@ ROUTES: Final = (
     Route(
         method="POST",
         path="/v1/workflows/{workflowId}/run",
-        permission=Permission.WRITE,
+        permission=Permission.RUN,
         summary="Run a workflow now",
+        audit="workflow.run",
         description="In addition to its schedule, under its overlap policy.",
         handle=run,
         answer=RunNowAnswer,
@@ -284,8 +292,9 @@ ROUTES: Final = (
     Route(
         method="POST",
         path="/v1/workflows/{workflowId}/pause",
-        permission=Permission.WRITE,
+        permission=Permission.RUN,
         summary="Pause a workflow",
+        audit="workflow.pause",
         description="Nothing fires until it is resumed. Live runs continue.",
         handle=pause_workflow,
         body=PauseBody,
@@ -297,8 +306,9 @@ ROUTES: Final = (
     Route(
         method="POST",
         path="/v1/workflows/{workflowId}/resume",
-        permission=Permission.WRITE,
+        permission=Permission.RUN,
         summary="Resume a paused workflow",
+        audit="workflow.resume",
         handle=resume_workflow,
         answer=WorkflowView,
         problems=(404, 409),

@@ -2,8 +2,9 @@
 
 Only a limited piece of the body is parsed at once, so that the event loop is not blocked. A piece ends where one job
 ends and the next may begin: after a line, or at `},{`. That place may be inside of an element, but then the piece is
-not valid JSON, because it lacks the end of a string or closing brackets. If all jobs of a piece are valid and in the
-canonical shape, they are decoded together; otherwise they are read one by one.
+not valid JSON, because it lacks the end of a string or closing brackets. If all jobs of a piece are valid, in the
+canonical shape and not workflows, and no value needs a check of its own, they are decoded together; otherwise they are
+read one by one.
 """
 
 from __future__ import annotations
@@ -33,9 +34,8 @@ MAX_CONTAINERS: Final = 300_000
 the garbage collector over 600,000 of them takes 50 ms.
 """
 CONTAINERS_PER_JOB: Final = 10
-"""Brackets of an ordinary job. Up to this number per job, brackets in strings count as arrays and objects as well,
-because finding the strings takes time.
-"""
+"""Number of brackets in an ordinary job. Up to this number per job, brackets in strings count as arrays and objects as
+well, because finding the strings takes time."""
 PIECE_BYTES: Final = 64 * 1024
 """Approximate number of bytes that are decoded together."""
 WINDOW_BYTES: Final = 1 << 20
@@ -99,7 +99,8 @@ class _Lines:
         return self._read
 
     def _read_alike(self, end: int) -> bool:
-        """Decode all jobs of a piece at once. Return False unless all are valid and in the canonical shape."""
+        """Decode at once all jobs of the piece of the body that ends at `end`. Return False, and add none of them,
+        unless all are valid, in the canonical shape and not workflows."""
         piece = self._raw[self._at : end]
         if json_input.is_suspicious(piece) or json_input.has_exponents(piece):
             return False
@@ -121,7 +122,8 @@ class _Lines:
         return True
 
     def _count(self, piece: bytes, few: int = json_input.FEW_CONTAINERS) -> None:
-        """Refuse a batch whose jobs together take too long to read or slow down the garbage collector."""
+        """Raise `Invalid` if the jobs of the batch, with those in this piece, take too long to read or slow down the
+        garbage collector."""
         self._exponents += json_input.exponents(piece)
         if self._exponents > MAX_EXPONENTS:
             raise Invalid(f"a batch has at most {MAX_EXPONENTS:,} numbers with exponents of three digits")
@@ -153,7 +155,8 @@ class _Lines:
         return self._at >= len(self._raw)
 
     def _piece_end(self) -> int | None:
-        """Return where a piece that is decoded together may end, or None if the jobs have to be read one by one."""
+        """Return where the next piece of the body, whose jobs are decoded together, may end; None if the jobs have to
+        be read one by one."""
         if len(self._raw) - self._at <= PIECE_BYTES:
             return len(self._raw)
         end = self._raw.rfind(b"\n", self._at, self._at + PIECE_BYTES)
@@ -166,7 +169,8 @@ class _Lines:
         """Skip the bytes between two jobs."""
 
     def _next(self) -> bytes | None:
-        """Return the next job. Return None if the line is blank, or too large, which is recorded as its error."""
+        """Return the bytes of the next line, and move past it. Return None if the line has no job: it is blank, or it
+        is too large and an error is recorded in its place."""
         end = self._raw.find(b"\n", self._at)
         end = len(self._raw) if end < 0 else end
         begin, self._at = self._at, end + 1
