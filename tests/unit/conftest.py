@@ -1,4 +1,4 @@
-"""A client of each kind, and the server it talks to: no socket, no clock."""
+"""A client of each kind, and the stub server that it calls: no socket, no clock."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""An attempt for executor tests: remembers what it was told."""
+"""An attempt for executor tests, which records the calls of the executor."""
 
 from __future__ import annotations
 
@@ -8,12 +8,21 @@ from typing import Any
 from timeball.domain import duration
 from timeball.domain.job.job import JobSpec
 from timeball.domain.task.task import Task
+from timeball.domain.tenant import DEFAULT_TENANT
 
 
 class RecordedAttempt:
     """Implements `ports.executor.Attempt`."""
 
-    def __init__(self, task: Task, *, token: int = 17, grace: str = "5s", **parameters: Any) -> None:
+    def __init__(
+        self,
+        task: Task,
+        *,
+        token: int = 17,
+        grace: str = "5s",
+        tenant: str = DEFAULT_TENANT,
+        **parameters: Any,
+    ) -> None:
         self.run_id = f"r_{token:028x}"
         self.job_id = f"j_{token:028x}"
         self.attempt = 2
@@ -21,6 +30,7 @@ class RecordedAttempt:
         self.fire_time = 1_767_225_600_000_000
         self.spec = JobSpec(task=task, parameters=parameters, grace=grace)
         self.task = task
+        self.tenant = tenant
         self.cancelled = False
         self.chunks: list[tuple[str, str]] = []
         self.steps: list[tuple[float, str]] = []

@@ -1,4 +1,5 @@
-"""Functions whose results, exceptions and progress cannot be rendered; also as tasks for processes of their own."""
+"""Functions whose results, exceptions and progress cannot be rendered. Some tests run them in processes of their
+own."""
 
 from __future__ import annotations
 

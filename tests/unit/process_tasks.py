@@ -1,4 +1,4 @@
-"""Tasks that run in processes of their own, imported by those processes."""
+"""Tasks for processes of their own; these processes import this module."""
 
 from __future__ import annotations
 

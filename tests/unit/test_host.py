@@ -1,4 +1,4 @@
-"""What a worker offers by itself: no more than the machine, its affinity and its control groups allow."""
+"""The default capacity of a worker: no more than the machine, its CPU affinity and its control groups allow."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Names that cannot be looked up concern the jobs that name them, and no others (I28, I29)."""
+"""Host names that cannot be resolved affect only the jobs that use them (I28, I29)."""
 
 from __future__ import annotations
 
@@ -141,11 +141,9 @@ async def test_an_address_is_not_looked_up(http: HttpExecutor, names: Names) -> 
     assert "::1" not in names.asked
 
 
-async def test_a_call_whose_name_finds_no_thread_is_handed_back(
-    http: HttpExecutor, names: Names, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_call_whose_name_finds_no_thread_is_handed_back(names: Names, monkeypatch: pytest.MonkeyPatch) -> None:
     """I29: a full pool, and a machine without threads, cost no attempt. The first concerns only such calls."""
-    http._lookups = Lookups(2)
+    http = HttpExecutor(Lookups(2))
     async with serving(ok) as url:
         hanging = await hang(http, names, 2)
         with pytest.raises(TryLater):
@@ -159,6 +157,7 @@ async def test_a_call_whose_name_finds_no_thread_is_handed_back(
                 await call(http, at(url, "well.example"))
         assert not isinstance(short.value, TryLater)
         assert isinstance(await call(http, at(url, "well.example")), Succeeded)
+    await http.close()
 
 
 def no_thread(_: threading.Thread) -> None:
@@ -213,15 +212,16 @@ async def test_a_name_that_does_not_exist_is_a_failure_of_the_target(http: HttpE
     assert outcome.failure.message.endswith("cannot connect to none.example:80: Name or service not known")
 
 
-async def test_behind_a_redirect_a_name_that_cannot_be_looked_up_is_a_failure(http: HttpExecutor, names: Names) -> None:
+async def test_behind_a_redirect_a_name_that_cannot_be_looked_up_is_a_failure(names: Names) -> None:
     """The target has done something already."""
-    http._lookups = Lookups(0)
+    http = HttpExecutor(Lookups(0))
 
     async def redirect(request: web.Request) -> web.Response:
         raise web.HTTPSeeOther("http://elsewhere.example/")
 
     async with serving(redirect) as url:
         outcome = await call(http, url)
+    await http.close()
     assert isinstance(outcome, Failed)
     assert "cannot look up the name elsewhere.example" in outcome.failure.message
 

@@ -1,4 +1,4 @@
-"""Long work on the event loop: a slice at a time, and one slice per turn of the loop (I28)."""
+"""Long work on the event loop is divided into slices, with one slice per turn of the loop (I28)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dice of a process: one for all its parts and threads, at no cost that grows with its use."""
+"""The random numbers of a process: one source for all its parts and threads, whose cost does not grow with its use."""
 
 from __future__ import annotations
 

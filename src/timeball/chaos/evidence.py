@@ -24,9 +24,8 @@ AT_ONCE: Final = 8
 
 
 async def quiet(client: AsyncClient, since: Micros, until: Micros, tag: str, timeout: float) -> float | None:
-    """Wait until no run with this tag and a fire time from `since` to `until` is alive. Return how many seconds that
-    took; None: such runs are still alive after `timeout` seconds.
-    """
+    """Wait until no run with this tag and a fire time in [`since`, `until`) is alive. Return how many seconds that
+    took; None: such runs are still alive after `timeout` seconds."""
     loop = asyncio.get_running_loop()
     began = loop.time()
     request = run_requests.runs(status=LIVE, since=to_datetime(since), until=to_datetime(until), tag=tag, limit=1)
@@ -43,9 +42,8 @@ async def quiet(client: AsyncClient, since: Micros, until: Micros, tag: str, tim
 async def rows(
     client: AsyncClient, promises: Sequence[Promise], since: Micros, until: Micros, seen: Iterable[Sighting]
 ) -> list[Row]:
-    """Return the runs of these jobs. A run that may have had several attempts also gets the workers of its attempts and
-    the token of the stored result.
-    """
+    """Return the runs of these jobs with fire times in [`since`, `until`). A run that may have had several attempts
+    also gets the workers of its attempts and the token of the stored result."""
     wanted = {promise.job_id for promise in promises}
     found = [run for run in await _runs(client, since, until) if run.job_id in wanted]
     started: dict[str, list[int]] = defaultdict(list)
@@ -55,7 +53,7 @@ async def rows(
 
 
 async def unbalanced(client: AsyncClient, promises: Sequence[Promise]) -> list[str]:
-    """Return the jobs whose ledger does not add up to the fires that were due."""
+    """Return the ids of those jobs with several fires whose ledger does not add up to the fires that were due."""
 
     async def look(promise: Promise) -> str | None:
         ledger = await client.ask(job_requests.ledger(promise.job_id, limit=1))

@@ -174,9 +174,8 @@ class Fleet:
         self._stack.callback(supervising.cancel)
 
     async def _supervise(self) -> None:
-        """Start processes again that have ended by themselves, as a supervisor does in production: a server that finds
-        no database when it starts exits.
-        """
+        """Start processes again that have ended by themselves, as a supervisor does in production. For example, a
+        server exits if it finds no database when it starts."""
         while True:
             await asyncio.sleep(SUPERVISE_EVERY)
             for process in self._processes.values():
@@ -269,7 +268,7 @@ class Fleet:
 
     async def _restart_database(self) -> None:
         assert self.database is not None, "only a database that chaos started can be restarted"
-        async with self._restarting:  # a restart may last until the next restart is planned
+        async with self._restarting:  # a restart may still run when the next one is due
             await self.database.crash()
             await self.database.start()
             self._note_database()
@@ -331,7 +330,7 @@ def _guarded_folder(stack: contextlib.AsyncExitStack) -> Path:
     guard = subprocess.Popen(
         ["/bin/sh", "-c", _GUARD, "guard", str(folder)], stdin=subprocess.PIPE, start_new_session=True
     )
-    stack.callback(guard.communicate)  # closes the input of the process, and waits until it has ended
+    stack.callback(guard.communicate)  # `communicate` closes the input of the process and waits for its end
     return folder
 
 

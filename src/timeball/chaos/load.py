@@ -73,7 +73,8 @@ class Load:
         await asyncio.sleep(max(0.0, (self.began - self._now()) / SECOND))
 
     async def go_on(self) -> None:
-        """Submit one-shot jobs until the time is over. Return when all submissions are answered or have timed out."""
+        """Submit one-shot jobs for `seconds` seconds (see `Load`). Return when all submissions are answered or have
+        timed out."""
         submissions = []
         owed = 0.0
         for _ in range(int(self._seconds / EVERY)):

@@ -42,7 +42,7 @@ class Planned(Struct, frozen=True):
 def plan(
     seed: int, kinds: Sequence[Kind], *, seconds: float, every: float, servers: int, workers: int
 ) -> list[Planned]:
-    """Return the faults of a campaign: one every `every` seconds, except when all possible targets are still broken.
+    """Return the faults of a campaign: one every `every` seconds, except when no target may be broken at that time.
     If there are two or more servers, at least one of them is without a fault at any time; the same holds for workers.
     """
     rng = seeded_rng(seed)

@@ -21,7 +21,7 @@ from timeball.domain.run.status import Status
 from timeball.ports.store.jobs import Accepted
 from timeball.ports.store.runs import Settled, Settlement
 from timeball.server.loops.lease_rescuer import LeaseRescuer
-from timeball.server.worker_gateway import session
+from timeball.server.worker_gateway import assignments
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.planning import plans
 from timeball.stores.sql.store import SqlStore
@@ -31,8 +31,8 @@ FORGETFUL: Final = 50
 
 
 def _early_start() -> None:
-    real = session.assignment_of
-    _replace(session, "assignment_of", lambda claim, now: structs.replace(real(claim, now), delay=0))
+    real = assignments.assignment_of
+    _replace(assignments, "assignment_of", lambda claim, now: structs.replace(real(claim, now), delay=0))
 
 
 def _no_rescue() -> None:

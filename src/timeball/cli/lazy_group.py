@@ -53,7 +53,8 @@ class LazyGroup(click.Group):
 @contextlib.contextmanager
 def as_if_missing(name: str) -> Iterator[None]:
     """Make the import of a package fail within the block, as if it were not installed. Use it to import another package
-    faster that imports this one only if it is installed. Does nothing if the package is imported already."""
+    faster that imports this one only if it is installed. If the package is imported already, the block changes
+    nothing."""
     if name in sys.modules:
         yield
         return

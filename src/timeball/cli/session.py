@@ -88,7 +88,7 @@ class CliSession:
 
     def run_id(self, run_or_job: str) -> str:
         """Return the id of a run. For a job, return the id of the run that started last, or of the next run if none has
-        started."""
+        started. Raise `NotFound` if the job has no run."""
         if is_id("r", run_or_job):
             return run_or_job
         job_id = self.job_id(run_or_job)
@@ -98,7 +98,8 @@ class CliSession:
         return run_id
 
     def worker_id(self, name_or_id: str) -> str:
-        """Return the id of the live worker with this name or id."""
+        """Return the id of the live worker with this name or id. Raise `NotFound` if there is none, and `Conflict` if
+        several have the name."""
         found = [each.worker_id for each in self.client.workers() if name_or_id in (each.name, each.worker_id)]
         if len(found) > 1:
             raise Conflict(

@@ -12,6 +12,7 @@ from timeball.client import exchange
 from timeball.client.exchange import Destination, Sending
 from timeball.client.http_async import AiohttpTransport, AsyncTransport
 from timeball.client.http_sync import AnswerInterrupted, Incoming, Unreachable
+from timeball.client.methods.audit_log import AsyncAuditLogMethods
 from timeball.client.methods.backfills import AsyncBackfillMethods
 from timeball.client.methods.dead_letters import AsyncDeadLetterMethods
 from timeball.client.methods.events import AsyncEventMethods
@@ -22,6 +23,7 @@ from timeball.client.methods.registry import AsyncRegistryMethods
 from timeball.client.methods.runs import AsyncRunMethods
 from timeball.client.methods.schedules import AsyncScheduleMethods
 from timeball.client.methods.sign_in import AsyncSignInMethods
+from timeball.client.methods.tenants import AsyncTenantMethods
 from timeball.client.methods.workers import AsyncWorkerMethods
 from timeball.client.methods.workflows import AsyncWorkflowMethods
 from timeball.client.requests.request import ApiRequest, ListPart
@@ -38,6 +40,8 @@ class AsyncClient(
     AsyncDeadLetterMethods,
     AsyncScheduleMethods,
     AsyncRegistryMethods,
+    AsyncTenantMethods,
+    AsyncAuditLogMethods,
     AsyncSignInMethods,
     AsyncWorkerMethods,
     AsyncEventMethods,
@@ -67,9 +71,9 @@ class AsyncClient(
         retries: int = exchange.RETRIES,
         transport: AsyncTransport | None = None,
     ) -> None:
-        """`url` is the address of a server, or several addresses separated by commas. `token` is the API key, and
-        `token_file` a file that contains it. `ca` is a PEM file with the certificate authorities to trust instead of
-        the system's. `timeout` is in seconds, per request."""
+        """`url` is the address of a server, or several addresses separated by commas. `token` is an API key or a token
+        of the identity provider, and `token_file` a file that contains it. `ca` is a PEM file with the certificate
+        authorities to trust instead of the system's. `timeout` is in seconds, each time that a request is sent."""
         self._destination = Destination(url, token, token_file, ca)
         self._timeout = timeout
         self._retries = retries

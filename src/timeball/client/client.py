@@ -10,6 +10,7 @@ from typing import Self, TypeVar
 from timeball.client import exchange
 from timeball.client.exchange import Destination, Sending
 from timeball.client.http_sync import AnswerInterrupted, HttpTransport, Incoming, Transport, Unreachable
+from timeball.client.methods.audit_log import AuditLogMethods
 from timeball.client.methods.backfills import BackfillMethods
 from timeball.client.methods.dead_letters import DeadLetterMethods
 from timeball.client.methods.events import EventMethods
@@ -20,6 +21,7 @@ from timeball.client.methods.registry import RegistryMethods
 from timeball.client.methods.runs import RunMethods
 from timeball.client.methods.schedules import ScheduleMethods
 from timeball.client.methods.sign_in import SignInMethods
+from timeball.client.methods.tenants import TenantMethods
 from timeball.client.methods.workers import WorkerMethods
 from timeball.client.methods.workflows import WorkflowMethods
 from timeball.client.requests.request import ApiRequest, ListPart
@@ -36,6 +38,8 @@ class Client(
     DeadLetterMethods,
     ScheduleMethods,
     RegistryMethods,
+    TenantMethods,
+    AuditLogMethods,
     SignInMethods,
     WorkerMethods,
     EventMethods,
@@ -64,9 +68,9 @@ class Client(
         retries: int = exchange.RETRIES,
         transport: Transport | None = None,
     ) -> None:
-        """`url` is the address of a server, or several addresses separated by commas. `token` is the API key, and
-        `token_file` a file that contains it. `ca` is a PEM file with the certificate authorities to trust instead of
-        the system's. `timeout` is in seconds, per request."""
+        """`url` is the address of a server, or several addresses separated by commas. `token` is an API key or a token
+        of the identity provider, and `token_file` a file that contains it. `ca` is a PEM file with the certificate
+        authorities to trust instead of the system's. `timeout` is in seconds, each time that a request is sent."""
         self._destination = Destination(url, token, token_file, ca)
         self._timeout = timeout
         self._retries = retries

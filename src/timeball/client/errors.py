@@ -18,6 +18,7 @@ _SIMPLE: Final[dict[str, type[TimeballError]]] = {
         errors.IdempotencyMismatch,
         errors.Unauthorized,
         errors.Forbidden,
+        errors.QuotaExceeded,
         errors.Conflict,
         errors.PreconditionFailed,
         errors.TooLarge,
@@ -39,7 +40,10 @@ _BY_STATUS: Final = {
     503: "unavailable",
     504: "unavailable",
 }
-_KNOWN: Final = {*_SIMPLE, *_BY_STATUS.values(), "invalid_schedule"}
+_LATER: Final[dict[str, type[errors.TooManyRequests]]] = {
+    kind.code: kind for kind in (errors.TooManyRequests, errors.RateLimited, errors.DailyQuotaExceeded)
+}
+_KNOWN: Final = {*_SIMPLE, *_LATER, *_BY_STATUS.values(), "invalid_schedule"}
 _NOT_FOUND = re.compile(r"there is no (?P<what>[^'\"]+) ['\"](?P<ident>.*?)['\"]")
 
 
@@ -74,8 +78,8 @@ def from_answer(status: int, headers: Mapping[str, str], body: bytes) -> Timebal
             return kind(detail, problems=found)
         case "not_found":
             return _not_found(detail)
-        case "too_many_requests":
-            return errors.TooManyRequests(detail, retry_after(headers) or 1.0)
+        case _ if code in _LATER:
+            return _LATER[code](detail, retry_after(headers) or 1.0)
         case "unavailable":
             return errors.Unavailable(detail, retry_after(headers) or 1.0)
         case _:

@@ -54,9 +54,10 @@ class EventTail:
                 yield exchange.read(requests.events(), fields["data"].encode())
 
     def ended(self) -> None:
-        """Handle the end of a stream: the server stops, or dropped this client because it was too slow."""
+        """End a round after the end of its stream. The server may have stopped, or dropped this client because it was
+        too slow."""
         self.pause = exchange.FIRST_PAUSE
 
     def broke(self, error: Unavailable) -> None:
-        """Handle an error of a round. Raise it if no server has answered yet, or none for 60 seconds."""
+        """End a round after an error. Raise the error if no server has answered yet, or none for 60 seconds."""
         self.pause = self._retrying.pause(error)

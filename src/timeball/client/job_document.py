@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import NoneType
 from typing import Any, Final, get_args, get_type_hints
@@ -34,7 +34,7 @@ _REMOVABLE: Final = frozenset(name for name, kinds in _TYPES.items() if NoneType
 def document(options: JobOptions) -> dict[str, Any]:
     """Return the JSON of the given options, without defaults, so that an update changes nothing else."""
     given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
-    _all_known(given)
+    require_known(given, JobOptions.__annotations__, "a job has no option")
     _at_most_one(given, _WHAT, "what to run")
     _at_most_one(given, _WHEN, "when to run")
     job = {field: _json(given[name]) for name, field in _PLAIN.items() if name in given}
@@ -130,14 +130,15 @@ def _window(value: str | Mapping[str, Any]) -> dict[str, Any]:
     return dict(value)
 
 
-def _all_known(given: Mapping[str, Any]) -> None:
+def require_known(given: Iterable[str], known: Collection[str], owner: str) -> None:
+    """Raise `Invalid` for a name that is not known. `owner` begins the message, such as `a job has no option`."""
     for name in given:
-        if name not in JobOptions.__annotations__:
+        if name not in known:
             import difflib
 
-            close = difflib.get_close_matches(name, JobOptions.__annotations__, n=1)
+            close = difflib.get_close_matches(name, known, n=1)
             hint = f"; did you mean {close[0]}?" if close else ""
-            raise Invalid(f"a job has no option {name}{hint}")
+            raise Invalid(f"{owner} {name}{hint}")
 
 
 def _at_most_one(given: Mapping[str, Any], names: tuple[str, ...], purpose: str) -> None:

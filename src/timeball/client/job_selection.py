@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, TypedDict
 
-from timeball.client.job_document import moment
+from timeball.client.job_document import moment, require_known
 
 
-class JobSelection(TypedDict, total=False):
-    """Filters that select jobs for an action. A job must match all of them."""
+class JobFilters(TypedDict, total=False):
+    """Filters of a list of jobs. A job must match all of them."""
 
     status: str | Sequence[str] | None
     name: str | None
@@ -23,6 +23,11 @@ class JobSelection(TypedDict, total=False):
     kind: str | None
     """Kind of the task, or `workflow`."""
     schedule_type: str | None
+
+
+class JobSelection(JobFilters, total=False):
+    """Filters that select jobs for an action."""
+
     created_before: datetime | str | None
     """The `created_before` of an earlier answer: selects the same jobs again, without jobs that were created later."""
     everything: bool
@@ -40,10 +45,13 @@ _WORDS: Final = {
     "kind": "kind",
     "schedule_type": "scheduleType",
 }
+_KNOWN: Final = (*_WORDS, "created_before", "everything")
 
 
 def narrowed_jobs(where: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the given filters with their names in the API."""
+    """Return the given filters with their names in the API. Raise `Invalid` for an unknown filter: without it, more
+    jobs would match than the caller means."""
+    require_known(where, _KNOWN, "jobs have no filter")
     said = {field: where[name] for name, field in _WORDS.items() if where.get(name) is not None}
     if where.get("created_before") is not None:
         said["createdBefore"] = moment(where["created_before"])

@@ -84,13 +84,14 @@ class LogTail:
             yield self._last
 
     def ended(self) -> None:
-        """Handle the end of a stream: `over` is True if the run had ended and the last chunk is complete."""
+        """End a round after the end of its stream: `over` is True if the run had ended and the last chunk is
+        complete."""
         self.over = self._run_ended and not self._incomplete
         self.pause = exchange.FIRST_PAUSE if self._silent and not self.over else 0.0
 
     def broke(self, error: NotFound | Unavailable) -> None:
-        """Handle an error of a round. Raise it if no server has answered yet, or none for 60 seconds. If the run was
-        deleted between two rounds, end the rounds."""
+        """End a round after an error. Raise the error if no server has answered yet, or none for 60 seconds. If the run
+        was deleted between two rounds, set `over`."""
         if isinstance(error, NotFound):
             if not self._retrying.reached:
                 raise error

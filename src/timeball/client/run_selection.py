@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, TypedDict
 
-from timeball.client.job_document import moment
+from timeball.client.job_document import moment, require_known
 
 
 class DeadLetterWhere(TypedDict, total=False):
@@ -40,6 +40,17 @@ class RunSelection(DeadLetterChoice, total=False):
     origin: str | Sequence[str] | None
 
 
+class RunFilters(DeadLetterWhere, total=False):
+    """Filters of a list of runs. A run must match all of them."""
+
+    status: str | Sequence[str] | None
+    origin: str | Sequence[str] | None
+    worker_id: str | None
+    """Selects the runs that this worker executes now."""
+    archived: bool
+    """True to select the runs that are only in the archive."""
+
+
 _WORDS: Final = {
     "job_id": "jobId",
     "fingerprint": "fingerprint",
@@ -48,12 +59,16 @@ _WORDS: Final = {
     "task_id": "taskId",
     "status": "status",
     "origin": "origin",
+    "worker_id": "workerId",
 }
 _MOMENTS: Final = {"since": "startTime", "until": "endTime", "created_before": "createdBefore"}
+_KNOWN: Final = (*_WORDS, *_MOMENTS, "everything", "archived")
 
 
 def narrowed(where: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the given filters with their names in the API."""
+    """Return the given filters with their names in the API. Raise `Invalid` for an unknown filter: without it, more
+    runs would match than the caller means."""
+    require_known(where, _KNOWN, "runs have no filter")
     given = {name: value for name, value in where.items() if value is not None}
     fields = {field: given[name] for name, field in _WORDS.items() if name in given}
     fields |= {field: moment(given[name]) for name, field in _MOMENTS.items() if name in given}

@@ -38,7 +38,7 @@ class KnownJob:
     spec: JobSpec
     """The spec without the tags that mark sets."""
     sets: tuple[str, ...] = ()
-    """The sets that the job belongs to, according to these tags: one or none."""
+    """The sets that the job belongs to, according to its tags: one or none."""
 
     @property
     def live(self) -> bool:
@@ -106,10 +106,10 @@ def patch(old: JobSpec, new: JobSpec) -> dict[str, Any]:
     was, wanted = shown(old), shown(new)
     body = {name: wanted.get(name) for name in FIELDS if was.get(name) != wanted.get(name)}
     if isinstance(retry := body.get("retry"), dict):
-        body["retry"] = {"nonRetryable": {}, **retry}  # the server merges `retry`: a part that is left out would stay
+        body["retry"] = {"nonRetryable": {}, **retry}  # the server merges `retry`: an omitted field keeps its value
     for one, other in (("task", "taskId"), ("taskId", "task")):
         if body.get(one) is not None:
-            body.pop(other, None)  # each of the two replaces the other
+            body.pop(other, None)  # `task` and `taskId` replace each other
     return body
 
 

@@ -16,7 +16,8 @@ from timeball.manifests.remote import RemoteServer
 
 
 def export(server: RemoteServer, set_name: str | None, *, everything: bool = False) -> tuple[dict[str, Any], list[str]]:
-    """Return the content of a file that declares the jobs, ordered by name, and the reasons why some are left out."""
+    """Return the content of a file that declares the jobs of a set, or all jobs if `set_name` is None, ordered by name;
+    and the reasons why some are left out. Completed jobs are included only with `everything`, cancelled ones never."""
     unseen: list[str] = []
     if set_name is not None:
         found = server.of_set(set_name)

@@ -32,7 +32,8 @@ class FileSet:
 
 
 def find(paths: Sequence[str]) -> list[Path]:
-    """Return the files of paths. A folder stands for all manifest files in it and below it, except hidden ones."""
+    """Return the files of paths. A folder stands for all manifest files in it and below it, except hidden ones. Raise
+    `FilesRefused` for paths that do not exist and folders without such files."""
     found: list[Path] = []
     wrong: list[ManifestProblem] = []
     for path in map(Path, paths):
@@ -86,7 +87,8 @@ def read(paths: Sequence[Path], name: str | None = None, standard_input: bytes |
 
 
 def gather(documents: Iterable[Document], name: str | None = None) -> FileSet:
-    """Return the jobs that documents declare together."""
+    """Return the jobs that documents declare together. Raise `FilesRefused` with all problems. `name` is as in
+    `read`."""
     jobs: list[Declared] = []
     wrong: list[ManifestProblem] = []
     names: dict[str, str] = {}

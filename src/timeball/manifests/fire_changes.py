@@ -43,7 +43,8 @@ class FireChanges:
         return not (self.moved or self.added or self.dropped)
 
     def __str__(self) -> str:
-        """`tomorrow's fire moves from 02:00 to 03:00, and 6 more until Sun 22 Nov; none is dropped`"""
+        """Return a text such as `tomorrow's fire moves from 02:00 to 03:00, and 6 more until Sun 22 Nov; none is
+        dropped`."""
         if self.nothing:
             return f"no fire {self._until} is moved, added or dropped"
         if self.added and self.dropped and len(self.added) + len(self.dropped) > _FEW:
@@ -63,7 +64,8 @@ class FireChanges:
         return f"until {self._day(self.until - 1)}"
 
     def _different_interval(self) -> str:
-        """`512 fires until Sun 22 Nov instead of 683; the first new one is today at 21:27 UTC, …`"""
+        """Return a text such as `512 fires until Sun 22 Nov instead of 683; the first new one is today at 21:27 UTC,
+        …`."""
         unmoved = self.kept + len(self.moved)
         counts = f"{unmoved + len(self.added):,} fires {self._until} instead of {unmoved + len(self.dropped):,}"
         first, instead = (first_fire(fires[0], self.now, self.timezone) for fires in (self.added, self.dropped))

@@ -38,7 +38,7 @@ def are_known_here(spec: JobSpec) -> bool:
     (from which the value of `H` in a cron expression is computed), and the free slots of windows.
     """
     if isinstance(spec.schedule, Follow):
-        return True  # no fire is known in advance, to the server neither
+        return True  # neither the command nor the server knows a fire in advance
     if spec.calendars:
         return False
     if isinstance(spec.schedule, CronSchedule):

@@ -79,7 +79,7 @@ def declare(document: Document, at: str, job: Any, defaults: Mapping[str, Any]) 
 
 
 def _own_rules(given: Mapping[str, Any], paused: Any) -> Iterator[tuple[str, str]]:
-    """Yield problems with the rules that hold for declared jobs only."""
+    """Yield the violations of the rules that hold for declared jobs only, each as a JSON pointer and a message."""
     name = given.get("name")
     if name is None or (isinstance(name, str) and not name.strip()):
         yield "/name", "a declared job needs a name, by which it is recognised"

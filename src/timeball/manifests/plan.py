@@ -34,7 +34,7 @@ _MARGIN: Final = "maxRuns counts the fires since the job was created, so the las
 
 @dataclass(frozen=True, slots=True)
 class ApplyStep:
-    """What has to be done for one job."""
+    """The change that `apply` makes for one job."""
 
     action: Action
     name: str
@@ -48,7 +48,7 @@ class ApplyStep:
     """The first fire of a new job."""
     notes: tuple[str, ...] = ()
     predecessor: str | None = None
-    """For a new job: the id of the job of the same name that was cancelled last."""
+    """For a new job: the id of the job with the same name that was cancelled last."""
 
     @property
     def timezone(self) -> str:
@@ -206,7 +206,8 @@ class _Planner:
         return fire_changes.compare(coming, ahead, self.now, timezone_of(new)), tuple(notes)
 
     def _check(self, job: Declared) -> bool:
-        """Return True if the server has everything that the job refers to. Otherwise add complaints."""
+        """Return True if everything that the job refers to exists: on the server, or, for a job to follow, also in the
+        files. Otherwise add complaints."""
         spec = job.spec
         tasks = [spec.task_id, *(task.task_id for task in workflow_of(spec))]
         missing = [

@@ -115,7 +115,7 @@ class RemoteServer:
                 made = _named_in(error)
                 if self._is_there(made, spec.name) is not None:
                     raise
-            # The answer may be that of an earlier request, for a job that was cancelled since.
+            # The answer may repeat that of an earlier request, whose job was cancelled later.
             found = self._is_there(made, spec.name)
             if found is not None:
                 return found

@@ -83,8 +83,8 @@ def value(given: Any) -> str:
 
 
 def masked(given: Any, name: str = "") -> Any:
-    """Return a value with `HIDDEN` in place of every part whose name looks like that of a secret, because plans are
-    printed in logs of CI systems.
+    """Return a copy of a value, with `HIDDEN` in place of each text, number or boolean whose name matches `_SECRET`.
+    CI systems log the plans that are printed. The members of an object are checked by their own names alone.
     """
     if isinstance(given, dict):
         return {key: masked(each, key) for key, each in given.items()}

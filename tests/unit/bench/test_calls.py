@@ -1,4 +1,4 @@
-"""Calls per job, which support the verdict of the speed gate."""
+"""The count of Python calls per job, on which the speed gate relies."""
 
 from __future__ import annotations
 

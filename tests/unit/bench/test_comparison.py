@@ -1,4 +1,4 @@
-"""When the speed gate (`make compare`) passes, fails, or asks for more turns."""
+"""When the speed gate (`make compare`) passes, fails, or requests more turns."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the comparison with other systems says of them is true: it is the part that others will check."""
+"""The comparison with other systems measures and reports each of them correctly."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +11,8 @@ from bench.peers.drain import Drain, PeerError, drain
 from bench.peers.report import Row, rows
 
 HERE = Path(catalogue.__file__).parent
-TIMEBALL, OTHER = PEERS[0], next(peer for peer in PEERS if peer.name == "bullmq")
+TIMEBALL = PEERS[0]
+OTHER = replace(next(peer for peer in PEERS if peer.name == "bullmq"), keeps_history=True)
 
 
 def drained(rate: float, *, backlog: int = 100, done: int = 100, calls: int = 100) -> Drain:
@@ -49,6 +50,11 @@ def test_a_backlog_that_was_not_finished_is_measured_by_what_was_done() -> None:
 def test_a_smaller_backlog_is_told() -> None:
     row = row_of(replace(OTHER, most=50), drained(100, backlog=50, done=50, calls=50))
     assert row.notes == ("backlog of 50",)
+
+
+def test_a_peer_that_forgets_its_jobs_is_marked() -> None:
+    row = row_of(replace(OTHER, keeps_history=False), drained(100))
+    assert row.notes == ("keeps no history of ended jobs, while Timeball keeps each run with its verdict",)
 
 
 def test_a_call_for_many_jobs_is_marked() -> None:

@@ -1,4 +1,4 @@
-"""How the benchmarks judge and tell what they measured; the figures themselves are none of the tests' business."""
+"""How the benchmarks judge and report what they measured. The figures themselves are not tested."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The judge of `timeball chaos`: a history for each way to break a promise, and one in which all were kept."""
+"""The judgement of `timeball chaos`: one history for each way to break a promise, and one in which all are kept."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What `timeball chaos` asks about each run before it judges."""
+"""The data that `timeball chaos` reads about each run before it judges."""
 
 from types import SimpleNamespace
 from typing import Any, cast

@@ -1,4 +1,4 @@
-"""How `timeball chaos` gets between a fleet and its database."""
+"""How `timeball chaos` puts its proxies between a fleet and its database."""
 
 import pytest
 

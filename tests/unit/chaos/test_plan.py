@@ -1,4 +1,4 @@
-"""What breaks when: the same for the same seed, and never everything at once."""
+"""Which faults `timeball chaos` causes and when: the same for the same seed, and never in all processes at once."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The links of `timeball chaos`: they carry, and when told to they reset, fall silent or take their time."""
+"""The proxies of `timeball chaos`: they forward data, and on order they reset connections, hang, or delay."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""`timeball audit`: one line that has to add up, and everything that was not on time."""
+"""`timeball audit`: one line whose numbers must add up, and every fire that was not on time."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""`timeball bench` against a stub server: whom it asks first, whom it refuses, and what it makes of bad news."""
+"""`timeball bench` against a stub server: when it asks first, what it refuses, and how it reports jobs that failed."""
 
 import json
 from collections.abc import Callable

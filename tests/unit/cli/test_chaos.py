@@ -1,4 +1,4 @@
-"""`timeball chaos` as a command: what it is asked for, how it tells what came of it, and its exit code."""
+"""The command `timeball chaos`: its options, its output and its exit code."""
 
 import json
 from collections.abc import Callable

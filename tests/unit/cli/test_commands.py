@@ -1,4 +1,4 @@
-"""Commands against a stub server: what they send, what they print, how they exit."""
+"""Commands against a stub server: what they send, what they print, and how they exit."""
 
 import json
 from collections.abc import Callable
@@ -844,6 +844,7 @@ def test_tasks_and_workers(server: StubServer, run: Timeball) -> None:
     server.on("GET", "/v1/tasks/backup", task)
     server.on("DELETE", "/v1/tasks/backup", status=204)
     rack = {"workerId": "w_1", "name": "rack", "slots": 8, "running": 3, "inUse": {"slots": 5}, "labels": ["a", "b"]}
+    rack["pools"] = [{"name": "threads", "slots": 4}, {"name": "processes", "slots": 2}]
     bench = {"workerId": "w_2", "name": "bench", "cpu": 1.5, "memoryMb": 512, "labels": ["gpu"], "dedicated": True}
     bench |= {"inUse": {"slots": 1, "cpu": 0.5, "memoryMb": 256}, "reservedFor": RUN_ID}
     server.on("GET", "/v1/workers", {"items": [rack, bench]})
@@ -855,8 +856,8 @@ def test_tasks_and_workers(server: StubServer, run: Timeball) -> None:
     assert run("tasks", "delete", "backup").exit_code == 0
     listed = run("workers", "--gone").stdout
     assert server.last.query == {"include": "gone"}
-    assert "rack\tw_1\t3\t5/8\t0/any\t0/any\ta, b\t-\t" in listed
-    assert f"bench\tw_2\t0\t1/0\t0.5/1.5\t256/512 MiB\tgpu only\t{RUN_ID}\t" in listed
+    assert "rack\tw_1\t3\t5/8\t4 threads, 2 processes\t0/any\t0/any\ta, b\t-\t" in listed
+    assert f"bench\tw_2\t0\t1/0\t-\t0.5/1.5\t256/512 MiB\tgpu only\t{RUN_ID}\t" in listed
 
 
 def test_a_worker_is_drained_by_its_id_or_its_name(server: StubServer, run: Timeball) -> None:

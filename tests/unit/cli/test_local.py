@@ -1,4 +1,4 @@
-"""What the command line does without a server: help, `next`, times, and starting quickly."""
+"""The command line without a server: help, `next`, times, and a quick start."""
 
 import json
 import os

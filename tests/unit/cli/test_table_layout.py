@@ -1,4 +1,4 @@
-"""Tables on terminals: ids and times stay whole, and the room goes to the columns that have something to show."""
+"""Tables on terminals: ids and times are never broken, and columns without content are left out."""
 
 import pytest
 

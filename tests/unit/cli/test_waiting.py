@@ -1,4 +1,4 @@
-"""Looking again and again at what is waited for."""
+"""Repeated requests while a command waits, also while a server restarts."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Both clients: answers as typed values, refusals as errors, and patience where it can do no harm."""
+"""Both clients: answers as typed values, refusals as errors, and repetition of requests where that does no harm."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""Reading events: none is lost while a server remembers them, whatever becomes of connections and servers."""
+"""Reading events: none is lost while a server keeps them, also if connections break or servers restart."""
 
 import json
 from itertools import islice

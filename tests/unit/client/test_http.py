@@ -1,4 +1,5 @@
-"""Both transports on real sockets: connections are kept, dead ones noticed, and every failure has its kind."""
+"""Both transports on real sockets: connections are kept, closed ones are replaced, and every failure has its own
+error."""
 
 import asyncio
 import contextlib

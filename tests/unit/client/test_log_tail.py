@@ -1,4 +1,4 @@
-"""Following a log: no line is lost and none comes twice, whatever becomes of connections, servers and workers."""
+"""Following a log: each line comes once, also if connections break, servers restart or attempts begin again."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""`timeball.next_fires`: aware datetimes, with the offset that clocks show."""
+"""`timeball.next_fires`: aware datetimes, with the offset of the zone."""
 
 from datetime import UTC, datetime, timedelta
 

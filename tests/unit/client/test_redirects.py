@@ -1,4 +1,5 @@
-"""A key stays with the server it was meant for (I31): no redirect and no proxy of the environment takes it along."""
+"""A key is sent only to the server that it is for (I31): not to the target of a redirect, and not to a proxy of the
+environment."""
 
 import asyncio
 import threading

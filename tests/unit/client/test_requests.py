@@ -1,11 +1,13 @@
-"""Requests are built from friendly words, without sending anything."""
+"""Requests are built from the arguments of a method, without sending anything."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 import timeball
+from tests.support.stub_server import StubServer
 from timeball.client.job_document import amendment, document
 from timeball.client.models.job import JobOptions
 from timeball.client.requests import dead_letters as dead_letter_requests
@@ -104,10 +106,32 @@ def test_contradictions_are_found_before_anything_is_sent(options: Any, reason: 
         document(options)
 
 
+@pytest.mark.parametrize(
+    ("ask", "reason"),
+    [
+        (lambda client: client.jobs(staus="paused"), "jobs have no filter staus; did you mean status?"),
+        (lambda client: client.runs(worker="w"), "runs have no filter worker; did you mean worker_id?"),
+        (lambda client: client.bulk_jobs("cancel", tag="a", userid="u"), "jobs have no filter userid"),
+        (lambda client: client.bulk("cancel", tag="a", job="j"), "runs have no filter job; did you mean job_id?"),
+        (lambda client: client.discard_dead(task="t"), "runs have no filter task; did you mean task_id?"),
+    ],
+)
+def test_a_misspelt_filter_selects_nothing(ask: Callable[[Any], object], reason: str) -> None:
+    """Without the filter, an action would apply to more jobs or runs than meant."""
+    server = StubServer()
+    with timeball.Client("http://a:1", "t", transport=server) as client, pytest.raises(Invalid) as refused:
+        ask(client)
+    assert reason in str(refused.value)
+    assert server.seen == []
+
+
 def test_targets_are_quoted_and_leave_out_what_is_not_said() -> None:
     assert job_requests.job("a/b?c").target == "/v1/jobs/a%2Fb%3Fc"
     assert job_requests.jobs(name="my job", limit=5).target == "/v1/jobs?name=my+job&limit=5"
     assert run_requests.runs().target == "/v1/runs"
+    assert run_requests.runs(archived=True, worker_id="w", status=["dead", "failed"], until="2026-03-01").target == (
+        "/v1/runs?status=dead&status=failed&workerId=w&endTime=2026-03-01&archived=true"
+    )
     since = datetime(2026, 3, 1, tzinfo=UTC)
     assert job_requests.ledger("j", since=since).target == "/v1/jobs/j/ledger?from=2026-03-01T00%3A00%3A00Z"
     assert run_requests.follow("r", cursor="1").target == "/v1/runs/r/logs?follow=1&cursor=1"

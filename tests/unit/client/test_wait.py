@@ -1,4 +1,4 @@
-"""Waiting for a run: servers may restart meanwhile, but a wait does not last for ever."""
+"""Waiting for a run: servers may restart during the wait, but a wait does not last for ever."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Files that declare jobs: what they mean, and what is said of them if they mean nothing."""
+"""Files that declare jobs: their meaning, and the errors about invalid ones."""
 
 import re
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Crontabs and CronJobs become jobs: all that they mean is carried over, or told."""
+"""Crontabs and CronJobs become jobs: everything in them is carried over, or reported."""
 
 import subprocess
 from pathlib import Path

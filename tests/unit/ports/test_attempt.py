@@ -6,13 +6,15 @@ from typing import Any, get_type_hints
 
 import pytest
 from msgspec import structs
+from msgspec.json import decode, encode
 
 from timeball.domain.run.lifecycle import Succeeded
+from timeball.domain.tenant import DEFAULT_TENANT
 from timeball.ports.attempt import AttemptIdentity, AttemptWithLocks
 from timeball.ports.store.runs import Claim, Settlement
 from timeball.ports.worker_protocol import Assignment, Ended, Report
+from timeball.server.worker_gateway.assignments import assignment_of
 from timeball.server.worker_gateway.delivery import released
-from timeball.server.worker_gateway.session import assignment_of
 from timeball.worker.assignment import Reader
 from timeball.worker.attempt import HeldAttempt
 from timeball.worker.report_queue import ReportContent, ReportQueue
@@ -31,6 +33,7 @@ CLAIM = Claim(
     eligible_at=5,
     spec=b'{"task":{"kind":"shell","command":"true"}}',
     task=None,
+    tenant="tenant",
 )
 
 
@@ -46,7 +49,7 @@ def held(assignment: Assignment) -> HeldAttempt:
 
 
 def reported(attempt: HeldAttempt) -> Report:
-    return ReportContent(ended=[attempt]).report("w_1", 1, 0, now=9)
+    return ReportContent(ended=[attempt]).report("w_1", 1, 0, room={}, now=9)
 
 
 def test_an_attempt_keeps_its_identity_from_the_claim_to_the_settlement() -> None:
@@ -63,6 +66,14 @@ def test_an_attempt_keeps_its_identity_from_the_claim_to_the_settlement() -> Non
     }
     given_back = released(CLAIM, now=9)
     assert (identity(given_back), given_back.session) == (identity(CLAIM), CLAIM.session)
+
+
+def test_a_worker_learns_the_tenant_which_is_omitted_if_it_is_the_default_one() -> None:
+    assert held(assignment_of(CLAIM, now=5)).tenant == "tenant"
+    stored = "".join(list(DEFAULT_TENANT))  # not the same object, like a value from the store
+    sent = encode(assignment_of(structs.replace(CLAIM, tenant=stored), now=5))
+    assert b"enant" not in sent.replace(b'"turn":["tenant","key"]', b"")
+    assert held(decode(sent, type=Assignment)).tenant == DEFAULT_TENANT
 
 
 @pytest.mark.parametrize("message", [Assignment, Ended])

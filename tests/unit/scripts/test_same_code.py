@@ -1,4 +1,4 @@
-"""What the script calls a change of wording, and what a change of code."""
+"""Which changes `scripts.same_code` accepts as wording, and which it reports as code."""
 
 import pytest
 

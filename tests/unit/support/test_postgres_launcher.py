@@ -1,4 +1,4 @@
-"""The server that the other tests stand on: it starts, recovers, isolates, and leaves nothing behind."""
+"""The PostgreSQL server of the tests: it starts, recovers, separates its databases, and leaves nothing behind."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""No log shows what a variable held (I31): it may be a key."""
+"""No log shows the value of a variable (I31), because it may be a key."""
 
 import io
 import json

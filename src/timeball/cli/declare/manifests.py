@@ -118,7 +118,9 @@ def apply_command(
 
 @click.command("export")
 @click.option("--set", "set_name", metavar="NAME", help="Only the jobs of this set.")
-@click.option("--all", "everything", is_flag=True, help="Also export jobs that are completed or cancelled.")
+@click.option(
+    "--all", "everything", is_flag=True, help="Also export completed jobs. Cancelled ones are never exported."
+)
 @click.option("--to", metavar="FILE", help="Write to this file: YAML, or TOML if its name ends in .toml.")
 @click.option("--toml", is_flag=True, help="Write TOML instead of YAML.")
 @connected

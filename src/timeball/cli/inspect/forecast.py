@@ -30,8 +30,8 @@ WIDTH: Final = 40
 def forecast(session: CliSession, *, since: str | None, until: str | None, bucket: str) -> None:
     """Show the expected fires, and the work that they need compared with the capacity of the live workers.
 
-    Prints one line for each --bucket of time with fires, the peak, and the jobs that cause it. Notes name jobs that are
-    estimated or left out.
+    Prints one line for each --bucket of time that has fires. On a terminal, also prints the peak and the jobs that need
+    the most work in it. Notes say how many jobs are estimated, left out or of unknown duration.
 
     \b
     Examples:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 def workers(session: CliSession, *, gone: bool) -> None:
     """List the live workers, and the resources of each that are in use; or drain a worker.
 
+    "pools" shows the bounds for some runs of a worker that was started without --slots: plain Python functions in
+    threads; and commands, scripts and Python functions in processes.
+
     A worker with "only" after its labels accepts only runs that ask for one of these labels. A worker that is kept for
     a run accepts no other run until it has capacity for that run. A worker that is draining gets no new runs.
     """
@@ -93,6 +96,7 @@ _COLUMNS: list[Column[Worker]] = [
     Column("id", lambda worker: worker.worker_id),
     Column("runs", lambda worker: worker.running),
     Column("slots", lambda worker: f"{worker.in_use.slots}/{worker.slots}"),
+    Column("pools", lambda worker: ", ".join(f"{pool.slots} {pool.name}" for pool in worker.pools), optional=True),
     Column("cpu", _cpu, optional=True),
     Column("memory", _memory, optional=True),
     Column("labels", _labels),

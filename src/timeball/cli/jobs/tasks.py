@@ -91,7 +91,10 @@ def show(session: CliSession, task_id: str) -> None:
 @_task_id
 @connected
 def delete(session: CliSession, task_id: str) -> None:
-    """Delete a registered task. Refused while a job that is not cancelled refers to it."""
+    """Delete a registered task. Refused while a job that is not cancelled refers to it.
+
+    References in the tasks of workflows are not checked: such a task then fails, and its error names the missing task.
+    """
     from timeball.client.requests import registry as requests
 
     if session.ask(requests.delete_task(task_id)) is not None:

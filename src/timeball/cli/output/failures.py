@@ -30,6 +30,9 @@ _CODES: Final[dict[str, int]] = {
     errors.IdempotencyMismatch.code: 6,
     errors.TooLarge.code: LIMIT,
     errors.TooManyRequests.code: LIMIT,
+    errors.RateLimited.code: LIMIT,
+    errors.QuotaExceeded.code: LIMIT,
+    errors.DailyQuotaExceeded.code: LIMIT,
     "clock_refused": CONFIGURATION,
 }
 
@@ -37,7 +40,8 @@ EXIT_CODES: Final = """\
 \b
 Exit codes:
     0  success
-    1  a run did not succeed, the ledger does not add up, or not all jobs could be applied
+    1  a run did not succeed, the ledger does not add up, an entry of the audit log was changed, or not all jobs could
+       be applied
     2  wrong usage, or an invalid value
     3  the server cannot be reached, or is not available at the moment
     4  the job, run, task or key does not exist

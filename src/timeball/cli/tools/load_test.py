@@ -31,7 +31,7 @@ ONE_BY_ONE: Final = 50
 SPREAD: Final = 200
 SPREAD_SECONDS: Final = 5
 LEAD: Final = 2
-"""Seconds between the submission of the spread jobs and the first fire."""
+"""Seconds from the submission of the jobs that are due one after the other until the first of them is due."""
 PROGRESS_TIMEOUT: Final = 60.0
 """Maximum number of seconds that the benchmark waits for the end of the next job."""
 PAGE: Final = 1_000

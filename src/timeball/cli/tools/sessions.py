@@ -49,7 +49,7 @@ def revoke(session: CliSession, session_id: str) -> None:
 
 _COLUMNS: list[Column[WebSession]] = [
     Column("id", lambda found: found.id),
-    Column("key", lambda found: found.name or found.key_id),
+    Column("key", lambda found: found.name or found.key_id or ""),
     Column("role", lambda found: found.role),
     Column("created", lambda found: found.created_at),
     Column("last used", lambda found: found.last_used_at),

@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class Asking(ABC):
-    """Base class of the methods of `Client`."""
+    """Base class of the method classes of `Client`."""
 
     @abstractmethod
     def ask(self, request: ApiRequest[T]) -> T: ...
@@ -25,8 +25,8 @@ class Asking(ABC):
 
 
 class AsyncAsking(ABC):
-    """Base class of the methods of `AsyncClient`. `Client` imports the same modules and must not import asyncio, so the
-    methods sleep with `_sleep` of their client."""
+    """Base class of the method classes of `AsyncClient`. `Client` imports the same modules and must not import asyncio,
+    so the methods sleep with `_sleep` of their client."""
 
     @abstractmethod
     async def ask(self, request: ApiRequest[T]) -> T: ...

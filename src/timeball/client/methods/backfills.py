@@ -25,8 +25,8 @@ class BackfillMethods(Asking):
         """Run the fires in [since, until), again or for the first time: oldest first, `parallelism` at a time. The
         default of `until` is now.
 
-        Without an `idempotency_key` the client generates one, so that a repetition of the request creates no second
-        backfill.
+        Without an `idempotency_key` each call generates one, so that a request that the client repeats by itself
+        creates no second backfill. A second call does.
         """
         key = idempotency_key or fresh_key()
         return self.ask(requests.backfill(job_id, since, until, parallelism=parallelism, idempotency_key=key))
@@ -63,8 +63,8 @@ class AsyncBackfillMethods(AsyncAsking):
         """Run the fires in [since, until), again or for the first time: oldest first, `parallelism` at a time. The
         default of `until` is now.
 
-        Without an `idempotency_key` the client generates one, so that a repetition of the request creates no second
-        backfill.
+        Without an `idempotency_key` each call generates one, so that a request that the client repeats by itself
+        creates no second backfill. A second call does.
         """
         key = idempotency_key or fresh_key()
         return await self.ask(requests.backfill(job_id, since, until, parallelism=parallelism, idempotency_key=key))

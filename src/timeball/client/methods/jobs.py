@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Literal, Unpack
 
 from timeball.client.job_document import amendment
-from timeball.client.job_selection import JobSelection
+from timeball.client.job_selection import JobFilters, JobSelection
 from timeball.client.methods.asking import Asking, AsyncAsking
 from timeball.client.models.diagnosis import JobWhy, Ledger
 from timeball.client.models.job import Job, JobOptions
@@ -22,8 +22,8 @@ class JobMethods(Asking):
     def create_job(self, name: str = "", /, **options: Unpack[JobOptions]) -> Job:
         """Submit a job. The job is durable when this returns.
 
-        Without an `idempotency_key` the client generates one, so that a repetition of the request creates no second
-        job.
+        Without an `idempotency_key` each call generates one, so that a request that the client repeats by itself
+        creates no second job. A second call does.
         """
         return self.ask(requests.new_job(name, options))
 
@@ -40,35 +40,10 @@ class JobMethods(Asking):
         """Return a job."""
         return self.ask(requests.job(job_id))
 
-    def jobs(
-        self,
-        *,
-        status: str | None = None,
-        name: str | None = None,
-        tag: str | None = None,
-        user_id: str | None = None,
-        task_id: str | None = None,
-        q: str | None = None,
-        kind: str | None = None,
-        schedule_type: str | None = None,
-        calendar: str | None = None,
-    ) -> Iterator[Job]:
-        """Yield all matching jobs, newest first. `q` is a part of the name, or an id; `kind` is that of the task. The
-        client requests page after page during the iteration."""
-        return self._pages(
-            lambda cursor: requests.jobs(
-                status=status,
-                name=name,
-                tag=tag,
-                user_id=user_id,
-                task_id=task_id,
-                q=q,
-                kind=kind,
-                schedule_type=schedule_type,
-                calendar=calendar,
-                cursor=cursor,
-            )
-        )
+    def jobs(self, **where: Unpack[JobFilters]) -> Iterator[Job]:
+        """Yield all jobs that match the filters, newest first. The client requests page after page during the
+        iteration."""
+        return self._pages(requests.pages_of_jobs(where))
 
     def bulk_jobs(
         self,
@@ -127,11 +102,12 @@ class JobMethods(Asking):
         return self._pages(lambda cursor: requests.versions(job_id, cursor=cursor))
 
     def status(self, job_id: str) -> JobStatus:
-        """Return the status of the run that started last, or of the next run if none has started."""
+        """Return the status of the run that started last; if none has started, of the next run; if there is no run, of
+        the job."""
         return self.ask(requests.status(job_id))
 
     def next(self, job_id: str, count: int = 5) -> list[datetime]:
-        """Return the next `count` fires of a job, without those that calendars exclude."""
+        """Return those of the next `count` fires of a job that calendars do not exclude."""
         return self.ask(requests.next_of_job(job_id, count)).times
 
     def ledger(self, job_id: str, since: When | None = None, until: When | None = None) -> Ledger:
@@ -153,8 +129,8 @@ class AsyncJobMethods(AsyncAsking):
     async def create_job(self, name: str = "", /, **options: Unpack[JobOptions]) -> Job:
         """Submit a job. The job is durable when this returns.
 
-        Without an `idempotency_key` the client generates one, so that a repetition of the request creates no second
-        job.
+        Without an `idempotency_key` each call generates one, so that a request that the client repeats by itself
+        creates no second job. A second call does.
         """
         return await self.ask(requests.new_job(name, options))
 
@@ -171,35 +147,10 @@ class AsyncJobMethods(AsyncAsking):
         """Return a job."""
         return await self.ask(requests.job(job_id))
 
-    def jobs(
-        self,
-        *,
-        status: str | None = None,
-        name: str | None = None,
-        tag: str | None = None,
-        user_id: str | None = None,
-        task_id: str | None = None,
-        q: str | None = None,
-        kind: str | None = None,
-        schedule_type: str | None = None,
-        calendar: str | None = None,
-    ) -> AsyncIterator[Job]:
-        """Yield all matching jobs, newest first. `q` is a part of the name, or an id; `kind` is that of the task. The
-        client requests page after page during the iteration."""
-        return self._pages(
-            lambda cursor: requests.jobs(
-                status=status,
-                name=name,
-                tag=tag,
-                user_id=user_id,
-                task_id=task_id,
-                q=q,
-                kind=kind,
-                schedule_type=schedule_type,
-                calendar=calendar,
-                cursor=cursor,
-            )
-        )
+    def jobs(self, **where: Unpack[JobFilters]) -> AsyncIterator[Job]:
+        """Yield all jobs that match the filters, newest first. The client requests page after page during the
+        iteration."""
+        return self._pages(requests.pages_of_jobs(where))
 
     async def bulk_jobs(
         self,
@@ -258,11 +209,12 @@ class AsyncJobMethods(AsyncAsking):
         return self._pages(lambda cursor: requests.versions(job_id, cursor=cursor))
 
     async def status(self, job_id: str) -> JobStatus:
-        """Return the status of the run that started last, or of the next run if none has started."""
+        """Return the status of the run that started last; if none has started, of the next run; if there is no run, of
+        the job."""
         return await self.ask(requests.status(job_id))
 
     async def next(self, job_id: str, count: int = 5) -> list[datetime]:
-        """Return the next `count` fires of a job, without those that calendars exclude."""
+        """Return those of the next `count` fires of a job that calendars do not exclude."""
         return (await self.ask(requests.next_of_job(job_id, count))).times
 
     async def ledger(self, job_id: str, since: When | None = None, until: When | None = None) -> Ledger:

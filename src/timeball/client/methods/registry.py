@@ -31,7 +31,8 @@ class RegistryMethods(Asking):
         return self.ask(requests.put_task(task_id, task))
 
     def delete_task(self, task_id: str) -> None:
-        """Delete a registered task. The server refuses this while a job that is not cancelled refers to it."""
+        """Delete a registered task. The server refuses this while a job that is not cancelled refers to it. It does not
+        check references in the tasks of workflows: such a task then fails, and its error names the missing task."""
         self.ask(requests.delete_task(task_id))
 
     def calendars(self) -> Iterator[Calendar]:
@@ -67,13 +68,31 @@ class RegistryMethods(Asking):
         """Delete a calendar. The server refuses this while a job that may still fire refers to the calendar."""
         self.ask(requests.delete_calendar(name))
 
-    def create_key(self, role: str = "worker", name: str = "") -> Key:
-        """Create an API key. The secret is in `key` of this answer only: the server stores its digest."""
-        return self.ask(requests.create_key(role, name))
+    def create_key(
+        self,
+        role: str = "worker",
+        name: str = "",
+        *,
+        tenant: str | None = None,
+        scopes: Sequence[str] | None = None,
+        labels: Sequence[str] | None = None,
+        tenants: Sequence[str] | None = None,
+        user_id: str | None = None,
+        expires_at: When | None = None,
+    ) -> Key:
+        """Create an API key. The secret is in `key` of this answer only: the server stores its digest. `tenant` is the
+        tenant of the key, if it is another one than that of this client; `scopes` are the only permissions of the key;
+        `labels` and `tenants` limit the workers with a worker key."""
+        rules = {"scopes": scopes, "labels": labels, "tenants": tenants, "userId": user_id}
+        return self.ask(requests.create_key(role, name, rules, tenant=tenant, expires_at=expires_at))
+
+    def rotate_key(self, key_id: str, *, overlap: str | int = "1d") -> Key:
+        """Create a key with the same rules, and let the old one expire after `overlap`."""
+        return self.ask(requests.rotate_key(key_id, overlap))
 
     def api_keys(self) -> list[Key]:
         """Return all API keys of the tenant, without their secrets."""
-        return (self.ask(requests.keys())).items
+        return list(self._pages(lambda cursor: requests.keys(cursor=cursor)))
 
     def revoke_key(self, key_id: str) -> None:
         """Revoke an API key. The server that gets the request refuses the key at once, all others within 3 seconds."""
@@ -100,7 +119,8 @@ class AsyncRegistryMethods(AsyncAsking):
         return await self.ask(requests.put_task(task_id, task))
 
     async def delete_task(self, task_id: str) -> None:
-        """Delete a registered task. The server refuses this while a job that is not cancelled refers to it."""
+        """Delete a registered task. The server refuses this while a job that is not cancelled refers to it. It does not
+        check references in the tasks of workflows: such a task then fails, and its error names the missing task."""
         await self.ask(requests.delete_task(task_id))
 
     def calendars(self) -> AsyncIterator[Calendar]:
@@ -136,13 +156,31 @@ class AsyncRegistryMethods(AsyncAsking):
         """Delete a calendar. The server refuses this while a job that may still fire refers to the calendar."""
         await self.ask(requests.delete_calendar(name))
 
-    async def create_key(self, role: str = "worker", name: str = "") -> Key:
-        """Create an API key. The secret is in `key` of this answer only: the server stores its digest."""
-        return await self.ask(requests.create_key(role, name))
+    async def create_key(
+        self,
+        role: str = "worker",
+        name: str = "",
+        *,
+        tenant: str | None = None,
+        scopes: Sequence[str] | None = None,
+        labels: Sequence[str] | None = None,
+        tenants: Sequence[str] | None = None,
+        user_id: str | None = None,
+        expires_at: When | None = None,
+    ) -> Key:
+        """Create an API key. The secret is in `key` of this answer only: the server stores its digest. `tenant` is the
+        tenant of the key, if it is another one than that of this client; `scopes` are the only permissions of the key;
+        `labels` and `tenants` limit the workers with a worker key."""
+        rules = {"scopes": scopes, "labels": labels, "tenants": tenants, "userId": user_id}
+        return await self.ask(requests.create_key(role, name, rules, tenant=tenant, expires_at=expires_at))
+
+    async def rotate_key(self, key_id: str, *, overlap: str | int = "1d") -> Key:
+        """Create a key with the same rules, and let the old one expire after `overlap`."""
+        return await self.ask(requests.rotate_key(key_id, overlap))
 
     async def api_keys(self) -> list[Key]:
         """Return all API keys of the tenant, without their secrets."""
-        return (await self.ask(requests.keys())).items
+        return [key async for key in self._pages(lambda cursor: requests.keys(cursor=cursor))]
 
     async def revoke_key(self, key_id: str) -> None:
         """Revoke an API key. The server that gets the request refuses the key at once, all others within 3 seconds."""

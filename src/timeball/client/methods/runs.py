@@ -11,8 +11,7 @@ from timeball.client.models.diagnosis import RunWhy
 from timeball.client.models.jobs import Triggered
 from timeball.client.models.runs import Bulk, Run, RunSpec
 from timeball.client.requests import runs as requests
-from timeball.client.requests.request import When
-from timeball.client.run_selection import RunSelection
+from timeball.client.run_selection import RunFilters, RunSelection
 from timeball.domain.errors import Unavailable
 
 
@@ -23,40 +22,11 @@ class RunMethods(Asking):
         """Return a run with its attempts."""
         return self.ask(requests.run(run_id))
 
-    def runs(
-        self,
-        *,
-        job_id: str | None = None,
-        status: str | None = None,
-        since: When | None = None,
-        until: When | None = None,
-        tag: str | None = None,
-        user_id: str | None = None,
-        task_id: str | None = None,
-        fingerprint: str | None = None,
-        origin: str | None = None,
-        worker_id: str | None = None,
-        archived: bool = False,
-    ) -> Iterator[Run]:
-        """Yield all matching runs, latest fire time first. `since` and `until` limit the fire time. With
+    def runs(self, **where: Unpack[RunFilters]) -> Iterator[Run]:
+        """Yield all runs that match the filters, latest fire time first. `since` and `until` limit the fire time. With
         `worker_id`, yield the runs that this worker executes now. With `archived`, yield the runs that are only in the
         archive, newest first."""
-        return self._pages(
-            lambda cursor: requests.runs(
-                job_id=job_id,
-                status=status,
-                since=since,
-                until=until,
-                tag=tag,
-                user_id=user_id,
-                task_id=task_id,
-                fingerprint=fingerprint,
-                origin=origin,
-                worker_id=worker_id,
-                archived=archived,
-                cursor=cursor,
-            )
-        )
+        return self._pages(requests.pages_of_runs(where))
 
     def wait(
         self,
@@ -129,40 +99,11 @@ class AsyncRunMethods(AsyncAsking):
         """Return a run with its attempts."""
         return await self.ask(requests.run(run_id))
 
-    def runs(
-        self,
-        *,
-        job_id: str | None = None,
-        status: str | None = None,
-        since: When | None = None,
-        until: When | None = None,
-        tag: str | None = None,
-        user_id: str | None = None,
-        task_id: str | None = None,
-        fingerprint: str | None = None,
-        origin: str | None = None,
-        worker_id: str | None = None,
-        archived: bool = False,
-    ) -> AsyncIterator[Run]:
-        """Yield all matching runs, latest fire time first. `since` and `until` limit the fire time. With
+    def runs(self, **where: Unpack[RunFilters]) -> AsyncIterator[Run]:
+        """Yield all runs that match the filters, latest fire time first. `since` and `until` limit the fire time. With
         `worker_id`, yield the runs that this worker executes now. With `archived`, yield the runs that are only in the
         archive, newest first."""
-        return self._pages(
-            lambda cursor: requests.runs(
-                job_id=job_id,
-                status=status,
-                since=since,
-                until=until,
-                tag=tag,
-                user_id=user_id,
-                task_id=task_id,
-                fingerprint=fingerprint,
-                origin=origin,
-                worker_id=worker_id,
-                archived=archived,
-                cursor=cursor,
-            )
-        )
+        return self._pages(requests.pages_of_runs(where))
 
     async def wait(
         self,

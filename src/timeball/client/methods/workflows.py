@@ -24,8 +24,8 @@ class WorkflowMethods(Asking):
         """Submit a workflow: the JSON of its tasks, and options as for `create_job`. The workflow is durable when this
         returns.
 
-        Without an `idempotency_key` the client generates one, so that a repetition of the request creates no second
-        workflow.
+        Without an `idempotency_key` each call generates one, so that a request that the client repeats by itself
+        creates no second workflow. A second call does.
         """
         return self.ask(requests.new_workflow(name, tasks, options))
 
@@ -95,8 +95,8 @@ class AsyncWorkflowMethods(AsyncAsking):
         """Submit a workflow: the JSON of its tasks, and options as for `create_job`. The workflow is durable when this
         returns.
 
-        Without an `idempotency_key` the client generates one, so that a repetition of the request creates no second
-        workflow.
+        Without an `idempotency_key` each call generates one, so that a request that the client repeats by itself
+        creates no second workflow. A second call does.
         """
         return await self.ask(requests.new_workflow(name, tasks, options))
 

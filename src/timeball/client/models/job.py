@@ -65,7 +65,7 @@ class JobOptions(TypedDict, total=False):
     ordering_key: str | None
     """Runs with the same key execute one after the other, in the order of their fire times."""
     on_failure: Literal["block", "continue"]
-    """`block`: if a run uses up its retries, later runs with the same ordering key wait until it is retried or
+    """`block`: if a run ends as failed or dead, later runs with the same ordering key wait until it is retried or
     discarded. `continue`: the next run starts."""
     concurrency: Mapping[str, Any] | None
     """`{"key": "db", "limit": 5}`: at most 5 runs with this key execute at the same time."""
@@ -138,4 +138,5 @@ class Job(Model, frozen=True):
     paused_until: datetime | None = None
     """The time at which the job is resumed automatically."""
     warnings: list[str] = []
-    """Warnings in the answer to a create or an update, such as: no live worker can execute the job."""
+    """In the answer to a create or an update, for example: no live worker can execute the job. When a job is read: why
+    it cannot be planned."""

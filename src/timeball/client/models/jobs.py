@@ -66,7 +66,7 @@ class BulkJobs(Model, frozen=True):
 
 
 class JobStatus(Model, frozen=True):
-    """The status of the run that started last, or of the next run if none has started."""
+    """The status of the run that started last; if none has started, of the next run; if there is no run, of the job."""
 
     job_id: str
     status: str = ""

@@ -73,7 +73,7 @@ class UpcomingFire(Model, frozen=True, kw_only=True):
 
 
 class AttentionItem(Model, frozen=True, kw_only=True):
-    """Something that a person should look at."""
+    """A condition that needs the attention of a user."""
 
     kind: str
     count: int = 0

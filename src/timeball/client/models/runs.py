@@ -68,7 +68,7 @@ class Preemption(Model, frozen=True):
 
 
 class Run(Model, frozen=True):
-    """One execution of a job."""
+    """One execution of a job or of a task of a workflow. Also several fires that never ran."""
 
     run_id: str
     job_id: str = ""
@@ -141,7 +141,7 @@ class RunSpec(Model, frozen=True):
 
     run_id: str
     edited: bool = False
-    """True if the spec was edited for this run; otherwise it is the spec of the job."""
+    """True if the spec was edited for this run; otherwise it is the spec that the job had when the run became due."""
     spec: dict[str, Any] = {}
 
 

@@ -15,10 +15,11 @@ class SignInLink(Model, frozen=True):
 
 
 class WebSession(Model, frozen=True):
-    """A browser that is signed in. It acts with the tenant and the role of its key."""
+    """A browser that is signed in. It acts with the tenant and the role of its key, or of the user that signed in."""
 
     id: str
-    key_id: str = ""
+    key_id: str | None = None
+    """None: a user of the identity provider signed in."""
     name: str = ""
     role: str = ""
     created_at: datetime | None = None

@@ -15,6 +15,14 @@ class InUse(Model, frozen=True):
     memory_mb: int = 0
 
 
+class WorkerPool(Model, frozen=True):
+    """How many runs of one sort a worker executes at the same time."""
+
+    name: str = ""
+    """`threads`: plain Python functions. `processes`: commands, scripts, and Python functions in processes."""
+    slots: int = 0
+
+
 class Worker(Model, frozen=True):
     """A worker."""
 
@@ -25,8 +33,10 @@ class Worker(Model, frozen=True):
     it was stopped, or drained."""
     draining_since: datetime | None = None
     ended_at: datetime | None = None
-    """When it was lost, or left; None while its lease is valid."""
+    """The time at which the worker was lost, or left; None while its lease is valid."""
     slots: int = 0
+    pools: list[WorkerPool] = []
+    """Bounds for some of the runs; empty if runs of any kind may take all slots."""
     running: int = 0
     cpu: float | None = None
     memory_mb: int | None = None

@@ -34,8 +34,8 @@ def discard_dead(run_ids: Sequence[str], where: DeadLetterChoice, *, dry_run: bo
 def _about_letters(
     verb: str, answer: type[T], run_ids: Sequence[str], where: DeadLetterChoice, edit: Edit | None, *, dry_run: bool
 ) -> ApiRequest[T]:
-    """Select runs by their ids or by a filter. The server refuses a request with both or with neither, so that no run
-    is selected by accident."""
+    """Return a request to retry or discard dead letters, which are selected by their ids or by a filter. The server
+    refuses a request with both or with neither, so that no run is selected by accident."""
     chosen = narrowed(where)
     body = {"runIds": list(run_ids), "filter": chosen, "edit": edit, "dryRun": dry_run}
     fields = {name: value for name, value in body.items() if value}

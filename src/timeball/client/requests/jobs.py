@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Unpack
 from urllib.parse import quote
 
 from timeball.client.job_document import document
-from timeball.client.job_selection import JobSelection, narrowed_jobs
+from timeball.client.job_selection import JobFilters, JobSelection, narrowed_jobs
 from timeball.client.models.diagnosis import JobWhy, Ledger
 from timeball.client.models.job import Job, JobOptions
 from timeball.client.models.jobs import Batch, BulkJobs, Cancelled, Jobs, JobStatus, JobVersions, Triggered
@@ -20,7 +20,7 @@ def of_job(job_id: str, what: str = "") -> str:
 
 
 def new_job(name: str, options: JobOptions) -> ApiRequest[Job]:
-    """Submit a job. An idempotency key is generated if the options have none."""
+    """Return the request that submits a job. An idempotency key is generated if the options have none."""
     body = document({**options, "name": name} if name else options)
     return create_job(body, body.pop("idempotencyKey", None) or fresh_key())
 
@@ -38,7 +38,8 @@ def create_job(body: Mapping[str, Any], idempotency_key: str) -> ApiRequest[Job]
 
 
 def batch(jobs: Iterable[JobOptions], idempotency_key: str | None) -> ApiRequest[Batch]:
-    """Submit several jobs. An idempotency key of the batch counts as one key for each of its positions."""
+    """Return the request that submits several jobs. An idempotency key of the batch counts as one key for each of its
+    positions."""
     bodies = [document(options) for options in jobs]
     return ApiRequest(
         method="POST",
@@ -54,35 +55,14 @@ def job(job_id: str) -> ApiRequest[Job]:
     return get(of_job(job_id), Job)
 
 
-def jobs(
-    *,
-    status: str | None = None,
-    name: str | None = None,
-    tag: str | None = None,
-    user_id: str | None = None,
-    task_id: str | None = None,
-    q: str | None = None,
-    kind: str | None = None,
-    schedule_type: str | None = None,
-    calendar: str | None = None,
-    limit: int | None = None,
-    cursor: str | None = None,
-) -> ApiRequest[Jobs]:
-    return get(
-        "/v1/jobs",
-        Jobs,
-        status=status,
-        name=name,
-        tag=tag,
-        userId=user_id,
-        taskId=task_id,
-        q=q,
-        kind=kind,
-        scheduleType=schedule_type,
-        calendar=calendar,
-        limit=limit,
-        cursor=cursor,
-    )
+def jobs(*, limit: int | None = None, cursor: str | None = None, **where: Unpack[JobFilters]) -> ApiRequest[Jobs]:
+    return get("/v1/jobs", Jobs, **narrowed_jobs(where), limit=limit, cursor=cursor)
+
+
+def pages_of_jobs(where: JobFilters) -> Callable[[str | None], ApiRequest[Jobs]]:
+    """Return the function that returns the request of the page at a cursor."""
+    chosen = narrowed_jobs(where)
+    return lambda cursor: get("/v1/jobs", Jobs, **chosen, cursor=cursor)
 
 
 def bulk_jobs(

@@ -56,16 +56,29 @@ def _of_calendar(name: str) -> str:
     return f"/v1/calendars/{quote(name, safe='')}"
 
 
-def create_key(role: str, name: str) -> ApiRequest[Key]:
-    return post("/v1/api-keys", Key, {"role": role, "name": name})
+def create_key(
+    role: str,
+    name: str,
+    rules: Mapping[str, Any] | None = None,
+    *,
+    tenant: str | None = None,
+    expires_at: When | None = None,
+) -> ApiRequest[Key]:
+    given = {**(rules or {}), "expiresAt": moment_text(expires_at)}
+    body = {"role": role, "name": name, **{field: value for field, value in given.items() if value is not None}}
+    return post("/v1/api-keys" if tenant is None else f"/v1/tenants/{quote(tenant, safe='')}/api-keys", Key, body)
+
+
+def rotate_key(key_id: str, overlap: str | int) -> ApiRequest[Key]:
+    return post(f"/v1/api-keys/{quote(key_id, safe='')}/rotate", Key, {"overlap": overlap})
 
 
 def me() -> ApiRequest[Credential]:
     return get("/v1/me", Credential)
 
 
-def keys() -> ApiRequest[Keys]:
-    return get("/v1/api-keys", Keys)
+def keys(*, limit: int | None = None, cursor: str | None = None) -> ApiRequest[Keys]:
+    return get("/v1/api-keys", Keys, limit=limit, cursor=cursor)
 
 
 def revoke_key(key_id: str) -> ApiRequest[bytes]:

@@ -2,55 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Unpack
 from urllib.parse import quote
 
 from timeball.client.models.diagnosis import RunWhy
 from timeball.client.models.jobs import Triggered
 from timeball.client.models.logs import LogChunk, LogPage
 from timeball.client.models.runs import Bulk, Run, Runs, RunSpec
-from timeball.client.requests.request import ApiRequest, Edit, When, get, moment_text, post
-from timeball.client.run_selection import RunSelection, narrowed
+from timeball.client.requests.request import ApiRequest, Edit, get, post
+from timeball.client.run_selection import RunFilters, RunSelection, narrowed
 
 
 def _of_run(run_id: str, what: str = "") -> str:
     return f"/v1/runs/{quote(run_id, safe='')}{what}"
 
 
-def runs(
-    *,
-    job_id: str | None = None,
-    status: str | Sequence[str] | None = None,
-    since: When | None = None,
-    until: When | None = None,
-    tag: str | None = None,
-    user_id: str | None = None,
-    task_id: str | None = None,
-    fingerprint: str | None = None,
-    origin: str | None = None,
-    worker_id: str | None = None,
-    archived: bool = False,
-    limit: int | None = None,
-    cursor: str | None = None,
-) -> ApiRequest[Runs]:
-    return get(
-        "/v1/runs",
-        Runs,
-        jobId=job_id,
-        status=status,
-        startTime=moment_text(since),
-        endTime=moment_text(until),
-        tag=tag,
-        userId=user_id,
-        taskId=task_id,
-        fingerprint=fingerprint,
-        origin=origin,
-        workerId=worker_id,
-        archived="true" if archived else None,
-        limit=limit,
-        cursor=cursor,
-    )
+def runs(*, limit: int | None = None, cursor: str | None = None, **where: Unpack[RunFilters]) -> ApiRequest[Runs]:
+    return get("/v1/runs", Runs, **_listed(where), limit=limit, cursor=cursor)
+
+
+def pages_of_runs(where: RunFilters) -> Callable[[str | None], ApiRequest[Runs]]:
+    """Return the function that returns the request of the page at a cursor."""
+    chosen = _listed(where)
+    return lambda cursor: get("/v1/runs", Runs, **chosen, cursor=cursor)
+
+
+def _listed(where: RunFilters) -> dict[str, Any]:
+    return {**narrowed(where), "archived": "true" if where.get("archived") else None}
 
 
 def run(run_id: str) -> ApiRequest[Run]:

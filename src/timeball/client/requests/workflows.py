@@ -23,7 +23,7 @@ def _of_workflow_run(run_id: str, what: str = "") -> str:
 
 
 def new_workflow(name: str, tasks: Iterable[Mapping[str, Any]], options: JobOptions) -> ApiRequest[Workflow]:
-    """Submit a workflow. An idempotency key is generated if the options have none."""
+    """Return the request that submits a workflow. An idempotency key is generated if the options have none."""
     body = document({**options, "name": name} if name else options)
     return create_workflow({**body, "tasks": list(tasks)}, body.pop("idempotencyKey", None) or fresh_key())
 
