@@ -1,4 +1,3 @@
-import './styles.css'
 import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
 import { RouterProvider } from '@tanstack/react-router'
 import { setNonce } from 'get-nonce'
@@ -10,13 +9,21 @@ import { ApiError } from './api/problem'
 import { startEvents } from './events/hub'
 import { followTheme } from './lib/settings'
 import { startShortcuts } from './lib/shortcuts'
+import { keptNext, takeProviderAnswer } from './provider-answer'
 import { router } from './router'
 import { takeSignInToken } from './sign-in-token'
+import styleSheet from './styles.css?inline'
 import { followFocus } from './ui/focus'
 
-// Dialogs lock the page behind them with a style element: the policy of the page accepts it with this nonce.
+// The policy of the page accepts style elements with this nonce. The style sheet is one of them, so it needs no request
+// of its own: the document, this script, the script of a page and one answer of the API are four. Dialogs lock the page
+// behind them with another one.
 const nonce = document.querySelector<HTMLMetaElement>('meta[name="timeball-nonce"]')?.content
 if (nonce) setNonce(nonce)
+const style = document.createElement('style')
+if (nonce) style.nonce = nonce
+style.textContent = styleSheet
+document.head.append(style)
 
 followTheme()
 followAccount()
@@ -30,7 +37,8 @@ const client = new QueryClient({
       gcTime: 5 * 60_000,
       refetchOnWindowFocus: true,
       networkMode: 'always',
-      // A refusal stays one. When the server does not answer, ask again for as long as the page is open.
+      // A request that the server rejects with a status below 500 is not repeated. After any other error it is repeated
+      // up to 100 times.
       retry: (failures, error) => !(error instanceof ApiError && error.status < 500) && failures < 100,
       retryDelay: failures => Math.min(10_000, 500 * 2 ** failures),
     },
@@ -47,6 +55,7 @@ whenUnauthorized(() => {
 })
 
 if (takeSignInToken()) void router.navigate({ to: '/sign-in', search: {}, replace: true })
+else if (takeProviderAnswer()) void router.navigate({ to: '/sign-in', search: { next: keptNext() }, replace: true })
 startEvents(client)
 
 const host = document.getElementById('root')

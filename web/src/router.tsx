@@ -99,7 +99,7 @@ const calendarEdit = createRoute({
   path: '/calendars/$name/edit',
   component: lazyRouteComponent(() => import('./pages/calendar-editor/page'), 'Page'),
 })
-// Not below `/calendars`: a calendar may have any name.
+// The path is not below `/calendars`, because a calendar may have any name.
 const calendarNew = createRoute({
   ...parent,
   path: '/new/calendar',
@@ -145,6 +145,30 @@ const taskNew = createRoute({
   path: '/new/task',
   component: lazyRouteComponent(() => import('./pages/task-editor/page'), 'Page'),
 })
+const users = createRoute({
+  ...parent,
+  path: '/users',
+  validateSearch: openSearch,
+  component: lazyRouteComponent(() => import('./pages/users/page'), 'Page'),
+})
+const tenants = createRoute({
+  ...parent,
+  path: '/tenants',
+  validateSearch: openSearch,
+  component: lazyRouteComponent(() => import('./pages/tenants/page'), 'Page'),
+})
+const auditLog = createRoute({
+  ...parent,
+  path: '/audit-log',
+  validateSearch: openSearch,
+  component: lazyRouteComponent(() => import('./pages/audit-log/page'), 'Page'),
+})
+const usage = createRoute({
+  ...parent,
+  path: '/usage',
+  validateSearch: openSearch,
+  component: lazyRouteComponent(() => import('./pages/usage/page'), 'Page'),
+})
 const keys = createRoute({
   ...parent,
   path: '/keys',
@@ -178,6 +202,10 @@ const tree = root.addChildren([
     taskEdit,
     taskNew,
     keys,
+    users,
+    tenants,
+    auditLog,
+    usage,
   ]),
 ])
 

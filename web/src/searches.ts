@@ -1,10 +1,10 @@
 import { compact, text } from './lib/search'
 
-/** Search parameters of pages that are loaded later. */
+/** Reads the search parameters of the pages whose code is loaded later. */
 
 export type OpenSearch = Record<string, string | string[] | undefined>
 
-/** Any parameters: the page reads what it knows with the readers of lib/search. */
+/** Returns all parameters. The page reads those that it knows with the functions of lib/search. */
 export function openSearch(raw: Record<string, unknown>): OpenSearch {
   return raw as OpenSearch
 }
@@ -33,8 +33,11 @@ export function jobEditorSearch(raw: Record<string, unknown>): JobEditorSearch {
 
 export type SignInSearch = { next?: string | undefined }
 
-/** `next`: the page to open after signing in. Only a path of this UI. */
+/**
+ * `next` is the page to open after the sign-in. Only paths of this UI are accepted. Browsers remove tabs and line feeds
+ * from a URL and take a backslash for a slash, so `//host`, `/\host` and `/\t/host` are all addresses of another host.
+ */
 export function signInSearch(raw: Record<string, unknown>): SignInSearch {
   const next = text(raw, 'next')
-  return compact({ next: next !== undefined && /^\/(?![/\\])/.test(next) ? next : undefined })
+  return compact({ next: next !== undefined && /^\/(?![/\\])\P{Cc}*$/u.test(next) ? next : undefined })
 }

@@ -1,6 +1,6 @@
 /**
- * The token of a one-time link: `#/sign-in?token=…`. It stands in the fragment, which browsers send to no server, and
- * is removed from the address at once, so that it stays in no history.
+ * The token of a one-time link, such as `#/sign-in?token=…`. Browsers send the fragment of a URL to no server. The page
+ * removes the token from the address at once, so that no history contains it.
  */
 let token: string | null = null
 
@@ -12,7 +12,7 @@ export function takeSignInToken(): boolean {
   return token !== null
 }
 
-/** The token, once. */
+/** Returns the token at the first call, then null. */
 export function signInToken(): string | null {
   const taken = token
   token = null

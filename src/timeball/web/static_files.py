@@ -1,4 +1,4 @@
-"""The files of the web UI: read, compressed and named by their content, once."""
+"""Reads the built files of the web UI, compresses them, and computes a digest of each for its ETag."""
 
 from __future__ import annotations
 

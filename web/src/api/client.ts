@@ -30,14 +30,17 @@ export type Options<P extends keyof paths, M extends Method> = PathOf<Operation<
   Common
 
 type Given = Common & {
-  /** The page can be shown without the answer: ask after its first data. */
+  /**
+   * True if the page can be shown without this answer. The request is then sent after the first data of the page is
+   * shown.
+   */
   later?: boolean
   path?: object | undefined
   query?: object | undefined
   body?: unknown
 }
 
-/** `/v1/jobs/{jobId}` with its parameters filled in. */
+/** Returns the path with its parameters filled in: `/v1/jobs/{jobId}` becomes `/v1/jobs/j_1`. */
 export function fillPath(template: string, values: object | undefined): string {
   return template.replace(/\{(\w+)\}/g, (_, name: string) => {
     const value = (values as Record<string, unknown> | undefined)?.[name]
@@ -47,12 +50,12 @@ export function fillPath(template: string, values: object | undefined): string {
 
 let onUnauthorized: () => void = () => {}
 
-/** What happens when the server does not accept the session any more. */
+/** Sets the function that is called when the server no longer accepts the session. */
 export function whenUnauthorized(handler: () => void): void {
   onUnauthorized = handler
 }
 
-/** One request. Throws `ApiError` or `NetworkError`, never anything else but the abort of its signal. */
+/** Sends one request. Throws `ApiError` or `NetworkError`, or the abort error of the signal, and no other error. */
 export async function request<T>(method: string, path: string, options: Given = {}): Promise<T> {
   const gate = firstDataShown.enter(options.later ?? false)
   if (gate.wait !== null) await gate.wait
@@ -65,7 +68,7 @@ export async function request<T>(method: string, path: string, options: Given = 
 
 async function send<T>(method: string, path: string, options: Given): Promise<T> {
   const url = apiUrl(fillPath(path, options.path) + queryString(listsJoined(options.query)))
-  // A write that is authenticated by a cookie is accepted with this content type only, also without a body.
+  // The server accepts a write that is authenticated by a cookie only with this content type, even if it has no body.
   const writes = method !== 'GET'
   const sentAt = Date.now()
   let response: Response
@@ -93,12 +96,12 @@ async function send<T>(method: string, path: string, options: Given): Promise<T>
     throw new ApiError(response.status, problemOf(response.status, body), retryAfter > 0 ? retryAfter : null)
   }
   const date = Date.parse(response.headers.get('Date') ?? '')
-  // The header has whole seconds: it corrects clocks that are off by more than that.
+  // The `Date` header has whole seconds, so it corrects only a clock that is more than two seconds off.
   if (!Number.isNaN(date) && Math.abs(date + 500 - Date.now()) > 2000) learnServerTime(date + 500, sentAt, Date.now())
   return body as T
 }
 
-/** The API takes several values of one parameter with commas between them. */
+/** Joins the values of each list with commas, as the API expects them. */
 function listsJoined(query: object | undefined): Record<string, QueryValue> | undefined {
   if (query === undefined) return undefined
   const join = (value: QueryValue) => (Array.isArray(value) ? value.join(',') : value)

@@ -1,9 +1,9 @@
 /**
- * The first request of a page goes alone: what it answers is shown before the rest is asked for. A page that opens thus
- * makes four requests until it shows data (document, script, style, data), however much else it will load.
+ * Sends the first request of a page alone, and shows its answer before the other requests are sent. So a page needs
+ * four requests until it shows data (document, script, style, data), however many more it sends later.
  */
 
-/** If the first answer takes longer than this, the others start beside it. */
+/** Maximum time that the other requests wait for the first answer. */
 const FIRST_ANSWER_TIMEOUT_MS = 1500
 
 const PAINT_DELAY_MS = 120
@@ -18,13 +18,13 @@ class FirstData {
   })
 
   constructor() {
-    // A page may have nothing to ask for.
+    // If a page sends no first request, its later requests are sent after this time.
     setTimeout(() => {
       if (this.#state === 'before') this.#show()
     }, FIRST_ANSWER_TIMEOUT_MS)
   }
 
-  /** `isLater`: never the first, because the page can be shown without its answer. */
+  /** A request with `isLater` never counts as the first one, because the page can be shown without its answer. */
   enter(isLater: boolean): Pass {
     if (this.#state === 'shown') return { wait: null, leave: () => {} }
     if (this.#state === 'asked' || isLater) return { wait: this.shown, leave: () => {} }
@@ -34,7 +34,7 @@ class FirstData {
       wait: null,
       leave: () => {
         clearTimeout(late)
-        // A moment for React to render the answer and for the browser to paint it. A hidden tab paints nothing.
+        // React renders the answer and the browser paints it in this time. A hidden tab paints nothing.
         setTimeout(() => this.#show(), document.hidden ? 0 : PAINT_DELAY_MS)
       },
     }

@@ -1,13 +1,13 @@
 import type { Problem } from './types'
 
-/** An answer of the server that is no success. */
+/** An answer of the server with an error status. */
 export class ApiError extends Error {
   override readonly name = 'ApiError'
 
   constructor(
     readonly status: number,
     readonly problem: Problem,
-    /** Seconds after which the server asks to try again. */
+    /** The number of seconds to wait before the next try, as the server asks. */
     readonly retryAfter: number | null = null,
   ) {
     super(problem.detail || problem.title)
@@ -17,18 +17,18 @@ export class ApiError extends Error {
     return this.problem.code
   }
 
-  /** What is wrong with one value of the body, by its JSON pointer. */
+  /** Returns the error message for the value of the body at this JSON pointer. */
   at(pointer: string): string | undefined {
     return this.problem.errors?.find(item => item.pointer === pointer)?.detail
   }
 }
 
-/** There was no answer at all. */
+/** Thrown when the server did not answer. */
 export class NetworkError extends Error {
   override readonly name = 'NetworkError'
 }
 
-/** The problem document of an answer, or one that is made of its status when the body is something else. */
+/** Returns the problem document of an answer. If the body is no problem document, returns one made from the status. */
 export function problemOf(status: number, body: unknown): Problem {
   if (typeof body === 'object' && body !== null && 'title' in body && 'status' in body) {
     const given = body as Partial<Problem>
@@ -51,7 +51,7 @@ export function problemOf(status: number, body: unknown): Problem {
   }
 }
 
-/** One sentence about what can be done. */
+/** Returns one sentence that tells the user what to do about an error. */
 export function advice(error: unknown): string {
   if (error instanceof NetworkError)
     return 'The server cannot be reached. Check that it runs; this page tries again by itself.'

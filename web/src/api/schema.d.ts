@@ -877,7 +877,7 @@ export interface paths {
         post?: never;
         /**
          * Remove a registered task
-         * @description Refused while a job that is not cancelled refers to it.
+         * @description Refused while a job that is not cancelled refers to it. References in the tasks of workflows are not checked: such a task then fails, and its error names the missing task.
          */
         delete: operations["deleteTasksTaskId"];
         options?: never;
@@ -1007,6 +1007,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/usage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read usage and cost
+         * @description What attempts used, and what that costs, by any of tenant, user, job and day: that of the credential's tenant, or of all tenants with the permission `system`. It counts attempts that have ended, at most a moment ago. `Accept: text/csv` or `format=csv` returns all items as CSV.
+         */
+        get: operations["getUsage"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/workers": {
         parameters: {
             query?: never;
@@ -1016,7 +1036,7 @@ export interface paths {
         };
         /**
          * List workers, newest first
-         * @description Workers with a valid lease; with `include=gone`, those that have gone follow them.
+         * @description Workers with a valid lease; with `include=gone`, those that have gone follow them. A caller that may not manage the fleet gets those that serve its tenant, and what the runs of its tenant use.
          */
         get: operations["getWorkers"];
         put?: never;
@@ -1148,6 +1168,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/api-keys/{keyId}/rotate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Rotate an API key
+         * @description Creates a key with the same rules, and lets the old one expire after `overlap`. A key that expires gets its lifetime again. Only this answer contains the secret.
+         */
+        post: operations["postApiKeysKeyIdRotate"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/api-keys/{keyId}": {
         parameters: {
             query?: never;
@@ -1168,6 +1208,158 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/users": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List users */
+        get: operations["getUsers"];
+        put?: never;
+        /**
+         * Create a user
+         * @description The role limits the keys of the user, and its tokens of an identity provider.
+         */
+        post: operations["postUsers"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/users/{userId}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read a user */
+        get: operations["getUsersUserId"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a user
+         * @description Revokes the keys of the user. Its jobs stay.
+         */
+        delete: operations["deleteUsersUserId"];
+        options?: never;
+        head?: never;
+        /**
+         * Change a user
+         * @description Missing fields keep their values. A change takes effect within 3 seconds.
+         */
+        patch: operations["patchUsersUserId"];
+        trace?: never;
+    };
+    "/v1/tenants": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List tenants */
+        get: operations["getTenants"];
+        put?: never;
+        /** Create a tenant */
+        post: operations["postTenants"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/tenants/{tenantId}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read a tenant
+         * @description With what it uses of its quotas. Only the credential's own tenant, unless it has the permission `system`.
+         */
+        get: operations["getTenantsTenantId"];
+        put?: never;
+        post?: never;
+        /**
+         * Delete a tenant
+         * @description Deletes the tenant with everything it owns, for good: jobs, runs, output, users, keys, objects, archived runs and its audit log. Its credentials are refused at once, and its runs are cancelled. The rest follows in the background: `GET` shows how far it is (`deletion`), and answers 404 in the end. The id cannot be used again. The default tenant, and that of the credential, are refused.
+         */
+        delete: operations["deleteTenantsTenantId"];
+        options?: never;
+        head?: never;
+        /**
+         * Change a tenant
+         * @description Missing fields keep their values; `limits` is replaced as a whole.
+         */
+        patch: operations["patchTenantsTenantId"];
+        trace?: never;
+    };
+    "/v1/tenants/{tenantId}/api-keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Create an API key of a tenant
+         * @description The first key of a new tenant. Only this answer contains the secret.
+         */
+        post: operations["postTenantsTenantIdApiKeys"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/audit-log": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the entries of the audit log, newest first
+         * @description Each request that changes something has one entry. With a filter, a page may be short or empty although there is a next one.
+         */
+        get: operations["getAuditLog"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/audit-log/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Export the audit log
+         * @description All entries of a chain, oldest first, one line of JSON each. The first line has the number and the hash of the last entry. `timeball audit-log verify FILE` checks it.
+         */
+        get: operations["getAuditLogExport"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/sign-in": {
         parameters: {
             query?: never;
@@ -1179,9 +1371,30 @@ export interface paths {
         put?: never;
         /**
          * Sign a browser in
-         * @description Needs the token of a one-time link, which works once, or an API key. The answer sets the cookie of a session that ends after 12 hours without use, and after 7 days at the latest. Only the web UI can use it: the request needs `Sec-Fetch-Site: same-origin`, or an `Origin` that is the address of this server, and `Content-Type: application/json`. Other clients send their key with each request.
+         * @description Needs the token of a one-time link, which works once, an API key, or the answer of the identity provider to a sign-in that this browser began within 10 minutes. The answer sets the cookie of a session that ends after 12 hours without use, and after 7 days at the latest; that of a user of the identity provider also after `oidc_session_lifetime`. Only the web UI can use it: the request needs `Sec-Fetch-Site: same-origin`, or an `Origin` that is the address of this server, and `Content-Type: application/json`. Other clients send their key with each request.
          */
         post: operations["postSignIn"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sign-in/provider": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Show the identity provider that browsers sign in with */
+        get: operations["getSignInProvider"];
+        put?: never;
+        /**
+         * Begin to sign a browser in at the identity provider
+         * @description The answer has the page of the identity provider that the browser has to open, and sets a cookie for 10 minutes. The provider sends the browser back to the sign-in page, with a code and a state for `POST /v1/sign-in`. Only the web UI can use it, as that route.
+         */
+        post: operations["postSignInProvider"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1199,7 +1412,7 @@ export interface paths {
         put?: never;
         /**
          * Sign a browser out
-         * @description Ends the session of the request and removes its cookie.
+         * @description Ends the session of the request and removes its cookie. If a user of the identity provider opened it, the answer has the page of the provider that ends the session there.
          */
         post: operations["postSignOut"];
         delete?: never;
@@ -1217,7 +1430,7 @@ export interface paths {
         };
         /**
          * List the browsers that are signed in
-         * @description Newest first. A key without the `admin` permission sees only its own sessions.
+         * @description Newest first. A credential without the `admin` permission sees only its own sessions.
          */
         get: operations["getSessions"];
         put?: never;
@@ -1651,8 +1864,8 @@ export interface components {
         };
         /**
          * Retry
-         * @description The retry policy of a job. `maxRetries` is the number of attempts after the first one. If `backoff` is a list of
-         *         delays, its last element repeats.
+         * @description The retry policy of a job. `maxRetries` is the maximum number of attempts after the first one. If `backoff` is a
+         *         list of delays, its last element repeats.
          */
         Retry: {
             /** @default 3 */
@@ -1700,7 +1913,7 @@ export interface components {
         };
         /**
          * Resources
-         * @description The resources of its worker that a run occupies while it executes. The default is one slot.
+         * @description The resources that a run occupies on its worker while it executes. The default is one slot.
          */
         Resources: {
             /** @default 0 */
@@ -1750,7 +1963,8 @@ export interface components {
         };
         /**
          * Interval
-         * @description Fires on a fixed grid: the first fire is one interval after the job's `startAt`, or after its creation.
+         * @description Fires on a fixed grid: the first fire is one interval after the job's `startAt`, or else after the creation of
+         *         the job or the last change of its interval.
          */
         Interval: {
             /** @enum {unknown} */
@@ -2199,7 +2413,7 @@ export interface components {
         };
         /**
          * Status
-         * @description The status of a run, as users see it. The last five are terminal.
+         * @description The status of a run, as users see it. Succeeded, failed, dead, cancelled and skipped are terminal.
          * @enum {unknown}
          */
         Status: "blocked" | "cancelled" | "dead" | "failed" | "queued" | "retrying" | "running" | "scheduled" | "skipped" | "succeeded";
@@ -2451,7 +2665,7 @@ export interface components {
         };
         /**
          * RunView
-         * @description A run: the result of a fire or of a manual trigger.
+         * @description A run: one execution of a job or of a task of a workflow. Also a row of several fires that never ran.
          */
         RunView: {
             runId: string;
@@ -3078,7 +3292,7 @@ export interface components {
          * @description The code that identifies a reason for programs.
          * @enum {unknown}
          */
-        Code: "ahead" | "archived" | "at_most_once" | "busy" | "cancelled" | "cancelling" | "caught_up" | "circuit_open" | "circuit_probed" | "claimable" | "claimed" | "clock" | "completed" | "concurrency" | "dead" | "ended" | "excluded" | "exhausted" | "failed" | "follows" | "jitter" | "late" | "missed" | "no_fitting_worker" | "no_function" | "no_worker" | "not_begun" | "not_due" | "overlap" | "parameters" | "paused" | "planning" | "preempted" | "rate_limit" | "reserved" | "retry" | "room_made" | "running" | "silent" | "skipped" | "start_deadline" | "succeeded" | "tasks" | "turn" | "turn_blocked" | "unplannable";
+        Code: "ahead" | "archived" | "at_most_once" | "busy" | "cancelled" | "cancelling" | "caught_up" | "circuit_open" | "circuit_probed" | "claimable" | "claimed" | "clock" | "completed" | "concurrency" | "daily_quota" | "dead" | "ended" | "excluded" | "exhausted" | "failed" | "follows" | "jitter" | "late" | "missed" | "no_fitting_worker" | "no_function" | "no_worker" | "not_begun" | "not_due" | "overlap" | "parameters" | "paused" | "planning" | "preempted" | "rate_limit" | "reserved" | "retry" | "room_made" | "running" | "silent" | "skipped" | "start_deadline" | "succeeded" | "tasks" | "tenant_quota" | "turn" | "turn_blocked" | "unplannable";
         /**
          * RunWhy
          * @description Why a run has its status. The first reason is the most important one now.
@@ -3503,7 +3717,7 @@ export interface components {
         };
         /**
          * StatsTotals
-         * @description The whole window.
+         * @description How runs ended in all intervals of the requested time range together.
          */
         StatsTotals: {
             finished: number;
@@ -3536,7 +3750,7 @@ export interface components {
         };
         /**
          * WorkersView
-         * @description The workers of all tenants.
+         * @description The workers that serve the tenant.
          */
         WorkersView: {
             live: number;
@@ -3611,6 +3825,32 @@ export interface components {
                 [key: string]: number;
             };
         };
+        /** UsageList */
+        UsageList: {
+            from: string;
+            to: string;
+            groupBy: ("day" | "job" | "tenant" | "user")[];
+            items: components["schemas"]["UsageView"][];
+            nextCursor: string | null;
+        };
+        /**
+         * UsageView
+         * @description The usage of a group. The fields by which the list is not grouped are left out.
+         */
+        UsageView: {
+            tenantId?: string;
+            userId?: string;
+            jobId?: string;
+            jobName?: string;
+            day?: string;
+            runs: number;
+            attempts: number;
+            attemptSeconds: string;
+            cpuSeconds: string;
+            memoryGibSeconds: string;
+            outputBytes: number;
+            cost: string;
+        };
         /** WorkerList */
         WorkerList: {
             items: components["schemas"]["WorkerView"][];
@@ -3626,6 +3866,7 @@ export interface components {
             drainingSince: string | null;
             endedAt: string | null;
             slots: number;
+            pools: components["schemas"]["PoolView"][];
             running: number;
             cpu: number | null;
             memoryMb: number | null;
@@ -3639,6 +3880,14 @@ export interface components {
             startedAt: string;
             seenAt: string;
             leaseUntil: string;
+        };
+        /**
+         * PoolView
+         * @description How many of the worker's runs of one sort may execute at the same time.
+         */
+        PoolView: {
+            name: string;
+            slots: number;
         };
         /**
          * InUse
@@ -3770,14 +4019,14 @@ export interface components {
         };
         /** CredentialView */
         CredentialView: {
-            keyId: string;
+            keyId: string | null;
             name: string;
             /** @enum {unknown} */
-            role: "admin" | "worker";
+            role: "admin" | "editor" | "operator" | "system" | "viewer" | "worker";
             tenant: string;
             permissions: string[];
             /** @enum {unknown} */
-            via: "key" | "session";
+            via: "jwt" | "key" | "session";
             session: components["schemas"]["SessionView"] | null;
             server: components["schemas"]["ServerView"];
         };
@@ -3798,44 +4047,381 @@ export interface components {
         /** NewKey */
         NewKey: {
             /** @enum {unknown} */
-            role: "admin" | "worker";
+            role: "admin" | "editor" | "operator" | "system" | "viewer" | "worker";
             /** @default  */
             name?: string;
+            /** @default null */
+            scopes?: ("admin" | "edit" | "read" | "run" | "system" | "worker")[] | null;
+            /** @default null */
+            labels?: string[] | null;
+            /** @default null */
+            tenants?: string[] | null;
+            /** @default null */
+            userId?: string | null;
+            /** @default null */
+            expiresAt?: string | null;
         };
         /** NewKeyAnswer */
         NewKeyAnswer: {
             keyId: string;
             name: string;
             /** @enum {unknown} */
-            role: "admin" | "worker";
+            role: "admin" | "editor" | "operator" | "system" | "viewer" | "worker";
+            scopes: string[] | null;
+            labels: string[] | null;
+            tenants: string[] | null;
+            userId: string | null;
             createdAt: string;
+            expiresAt: string | null;
+            lastUsedAt: string | null;
             revokedAt: string | null;
+            replaces: string | null;
             key: string;
         };
         /** KeyList */
         KeyList: {
             items: components["schemas"]["KeyView"][];
-            /** @default null */
-            nextCursor?: string | null;
+            nextCursor: string | null;
         };
         /** KeyView */
         KeyView: {
             keyId: string;
             name: string;
             /** @enum {unknown} */
-            role: "admin" | "worker";
+            role: "admin" | "editor" | "operator" | "system" | "viewer" | "worker";
+            scopes: string[] | null;
+            labels: string[] | null;
+            tenants: string[] | null;
+            userId: string | null;
             createdAt: string;
+            expiresAt: string | null;
+            lastUsedAt: string | null;
             revokedAt: string | null;
+            replaces: string | null;
+        };
+        /** RotateBody */
+        RotateBody: {
+            /**
+             * @description How long the old key stays valid, such as `1h`. At most 90 days.
+             * @default 1d
+             */
+            overlap?: string | number;
+        };
+        /** UserList */
+        UserList: {
+            items: components["schemas"]["UserView"][];
+            nextCursor: string | null;
+        };
+        /** UserView */
+        UserView: {
+            userId: string;
+            name: string;
+            email: string;
+            /** @enum {unknown} */
+            role: "admin" | "editor" | "operator" | "system" | "viewer" | "worker";
+            /** @enum {unknown} */
+            state: "active" | "disabled";
+            subject: string | null;
+            version: number;
+            createdAt: string;
+            updatedAt: string;
+            lastSeenAt: string | null;
+        };
+        /** NewUser */
+        NewUser: {
+            /** @description The user id of jobs. */
+            userId: string;
+            /** @enum {unknown} */
+            role: "admin" | "editor" | "operator" | "system" | "viewer" | "worker";
+            /** @default  */
+            name?: string;
+            /**
+             * @description The address for notifications.
+             * @default
+             */
+            email?: string;
+            /** @default null */
+            subject?: string | null;
+        };
+        /**
+         * UserChange
+         * @description The fields to change.
+         */
+        UserChange: {
+            /** @enum {unknown} */
+            role?: "admin" | "editor" | "operator" | "system" | "viewer" | "worker";
+            name?: string;
+            email?: string;
+            /** @enum {unknown} */
+            state?: "active" | "disabled";
+            subject?: string | null;
+        };
+        /** TenantList */
+        TenantList: {
+            items: components["schemas"]["TenantView"][];
+            nextCursor: string | null;
+        };
+        /** TenantView */
+        TenantView: {
+            tenantId: string;
+            name: string;
+            description: string;
+            /** @enum {unknown} */
+            state: "active" | "deleting";
+            limits: components["schemas"]["TenantLimits"];
+            used?: components["schemas"]["TenantUse"];
+            version: number;
+            createdAt: string;
+            updatedAt: string;
+            /** @default null */
+            deletion?: components["schemas"]["DeletionView"] | null;
+        };
+        /**
+         * TenantLimits
+         * @description What a tenant may use, and what that costs. None: there is no limit.
+         */
+        TenantLimits: {
+            /**
+             * @description Share of the workers, compared to others.
+             * @default 1
+             */
+            weight?: number;
+            /** @default null */
+            concurrentRuns?: number | null;
+            /** @default null */
+            jobs?: number | null;
+            /** @default null */
+            runsPerDay?: number | null;
+            /** @default null */
+            storedBytes?: number | null;
+            /** @default null */
+            requestsPerSecond?: number | null;
+            /** @default null */
+            requestBurst?: number | null;
+            /** @default null */
+            requestsPerSecondPerKey?: number | null;
+            /** @default null */
+            requestBurstPerKey?: number | null;
+            /** @default null */
+            maxPriority?: number | null;
+            prices?: components["schemas"]["Prices"];
+        };
+        /**
+         * Prices
+         * @description What the work of a tenant costs, in one currency. A price that is not given is 0.
+         */
+        Prices: {
+            /**
+             * Format: decimal
+             * @description A decimal number, as text, in any currency.
+             * @default 0
+             */
+            run?: string;
+            /**
+             * Format: decimal
+             * @description A decimal number, as text, in any currency.
+             * @default 0
+             */
+            attemptSecond?: string;
+            /**
+             * Format: decimal
+             * @description A decimal number, as text, in any currency.
+             * @default 0
+             */
+            cpuSecond?: string;
+            /**
+             * Format: decimal
+             * @description A decimal number, as text, in any currency.
+             * @default 0
+             */
+            memoryGibSecond?: string;
+            /**
+             * Format: decimal
+             * @description A decimal number, as text, in any currency.
+             * @default 0
+             */
+            outputGib?: string;
+        };
+        /**
+         * TenantUse
+         * @description What a tenant uses of its quotas now.
+         */
+        TenantUse: {
+            concurrentRuns: number;
+            jobs: number;
+            runsPerDay: number | null;
+        };
+        /**
+         * DeletionView
+         * @description How far the deletion of a tenant is.
+         */
+        DeletionView: {
+            requestedAt: string;
+            requestedBy: string;
+            /** @enum {unknown} */
+            phase: "objects" | "rows" | "runs";
+            deleted: {
+                [key: string]: number;
+            };
+        };
+        /** NewTenant */
+        NewTenant: {
+            tenantId: string;
+            /** @default  */
+            name?: string;
+            /** @default  */
+            description?: string;
+            limits?: components["schemas"]["LimitsBody"];
+        };
+        /**
+         * LimitsBody
+         * @description What a tenant may use, and what that costs. Without a field, there is no such limit.
+         */
+        LimitsBody: {
+            /**
+             * @description Share of the workers, compared to others.
+             * @default 1
+             */
+            weight?: number;
+            /** @default null */
+            concurrentRuns?: number | null;
+            /** @default null */
+            jobs?: number | null;
+            /** @default null */
+            runsPerDay?: number | null;
+            /** @default null */
+            storedBytes?: number | null;
+            /** @default null */
+            requestsPerSecond?: number | null;
+            /** @default null */
+            requestBurst?: number | null;
+            /** @default null */
+            requestsPerSecondPerKey?: number | null;
+            /** @default null */
+            requestBurstPerKey?: number | null;
+            /** @default null */
+            maxPriority?: number | null;
+            prices?: components["schemas"]["PricesBody"];
+        };
+        /**
+         * PricesBody
+         * @description What the work of a tenant costs, in one currency. Prices are decimal numbers, as text or as numbers.
+         */
+        PricesBody: {
+            /**
+             * Format: decimal
+             * @description A decimal number, as text, in any currency.
+             * @default 0
+             */
+            run?: string;
+            /**
+             * Format: decimal
+             * @description A decimal number, as text, in any currency.
+             * @default 0
+             */
+            attemptSecond?: string;
+            /**
+             * Format: decimal
+             * @description A decimal number, as text, in any currency.
+             * @default 0
+             */
+            cpuSecond?: string;
+            /**
+             * Format: decimal
+             * @description A decimal number, as text, in any currency.
+             * @default 0
+             */
+            memoryGibSecond?: string;
+            /**
+             * Format: decimal
+             * @description A decimal number, as text, in any currency.
+             * @default 0
+             */
+            outputGib?: string;
+        };
+        /**
+         * TenantChange
+         * @description The fields to change. The limits are replaced as a whole.
+         */
+        TenantChange: {
+            name?: string;
+            description?: string;
+            limits?: components["schemas"]["LimitsBody"];
+        };
+        /** AuditEntryList */
+        AuditEntryList: {
+            items: components["schemas"]["AuditEntryView"][];
+            nextCursor: string | null;
+        };
+        /** AuditEntryView */
+        AuditEntryView: {
+            seq: number;
+            at: string;
+            actor: components["schemas"]["AuditActorView"];
+            address: string;
+            action: string;
+            resource: string;
+            resourceId: string;
+            before: Record<string, unknown> | null;
+            after: Record<string, unknown> | null;
+            previous: string;
+            hash: string;
+        };
+        /** AuditActorView */
+        AuditActorView: {
+            kind: string;
+            id: string;
+            name: string;
+            userId: string | null;
+        };
+        /**
+         * AuditExportHead
+         * @description The first line of an export. Each other line is an entry.
+         */
+        AuditExportHead: {
+            format: string;
+            chain: string;
+            head: components["schemas"]["AuditHeadView"] | null;
+            exportedAt: string;
+        };
+        /** AuditHeadView */
+        AuditHeadView: {
+            seq: number;
+            hash: string;
         };
         /**
          * SignInBody
-         * @description The token of a one-time link, or an API key.
+         * @description The token of a one-time link, an API key, or the answer of the identity provider.
          */
         SignInBody: {
             /** @default null */
             token?: string | null;
             /** @default null */
             apiKey?: string | null;
+            /** @default null */
+            provider?: components["schemas"]["ProviderAnswerBody"] | null;
+        };
+        /**
+         * ProviderAnswerBody
+         * @description What the identity provider sent back with the browser, in the query of the sign-in page.
+         */
+        ProviderAnswerBody: {
+            code: string;
+            state: string;
+            /** @default null */
+            iss?: string | null;
+        };
+        /** SignInProviderView */
+        SignInProviderView: {
+            name: string | null;
+        };
+        /** ProviderPageView */
+        ProviderPageView: {
+            url: string;
+        };
+        /** SignedOutView */
+        SignedOutView: {
+            providerUrl: string | null;
         };
         /** SessionList */
         SessionList: {
@@ -3845,10 +4431,10 @@ export interface components {
         /** WebSessionView */
         WebSessionView: {
             id: string;
-            keyId: string;
+            keyId: string | null;
             name: string;
             /** @enum {unknown} */
-            role: "admin" | "worker";
+            role: "admin" | "editor" | "operator" | "system" | "viewer" | "worker";
             createdAt: string;
             lastUsedAt: string;
             expiresAt: string;
@@ -3893,6 +4479,10 @@ export interface components {
             free: number;
             held: number[];
             wait: number;
+            /** @default {} */
+            room?: {
+                [key: string]: number;
+            };
         };
         /**
          * PollResponse
@@ -3934,6 +4524,8 @@ export interface components {
             ] | null;
             spec: unknown;
             task?: unknown;
+            /** @default default */
+            tenant?: string;
         };
         /**
          * Report
@@ -3954,6 +4546,10 @@ export interface components {
             ended?: components["schemas"]["Ended"][];
             /** @default [] */
             pausing?: components["schemas"]["Pausing"][];
+            /** @default {} */
+            room?: {
+                [key: string]: number;
+            };
         };
         /**
          * Started
@@ -4120,8 +4716,22 @@ export interface components {
             dedicated?: boolean;
             /** @default null */
             kinds?: string[] | null;
+            /** @default [] */
+            pools?: components["schemas"]["SlotPool"][];
             /** @default null */
             after?: string | null;
+        };
+        /**
+         * SlotPool
+         * @description A part of the slots of a worker, and the runs that need one of them.
+         */
+        SlotPool: {
+            name: string;
+            slots: number;
+            /** @default [] */
+            kinds?: string[];
+            /** @default [] */
+            functions?: string[];
         };
         /**
          * WorkerRegistered
@@ -4296,6 +4906,7 @@ export interface operations {
             401: components["responses"]["Problem401"];
             403: components["responses"]["Problem403"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -4331,6 +4942,7 @@ export interface operations {
             413: components["responses"]["Problem413"];
             415: components["responses"]["Problem415"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -4359,6 +4971,7 @@ export interface operations {
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -4399,6 +5012,7 @@ export interface operations {
             413: components["responses"]["Problem413"];
             415: components["responses"]["Problem415"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -4428,6 +5042,7 @@ export interface operations {
             404: components["responses"]["Problem404"];
             409: components["responses"]["Problem409"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -4468,6 +5083,7 @@ export interface operations {
             413: components["responses"]["Problem413"];
             415: components["responses"]["Problem415"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -4503,6 +5119,7 @@ export interface operations {
             413: components["responses"]["Problem413"];
             415: components["responses"]["Problem415"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -4535,6 +5152,7 @@ export interface operations {
             413: components["responses"]["Problem413"];
             415: components["responses"]["Problem415"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -4563,6 +5181,7 @@ export interface operations {
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -4592,6 +5211,7 @@ export interface operations {
             404: components["responses"]["Problem404"];
             409: components["responses"]["Problem409"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -4628,6 +5248,7 @@ export interface operations {
             413: components["responses"]["Problem413"];
             415: components["responses"]["Problem415"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -4657,6 +5278,7 @@ export interface operations {
             404: components["responses"]["Problem404"];
             409: components["responses"]["Problem409"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -4708,6 +5330,7 @@ export interface operations {
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -4780,6 +5403,7 @@ export interface operations {
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -4817,6 +5441,7 @@ export interface operations {
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -4850,6 +5475,7 @@ export interface operations {
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -4889,6 +5515,7 @@ export interface operations {
             413: components["responses"]["Problem413"];
             415: components["responses"]["Problem415"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -4922,6 +5549,7 @@ export interface operations {
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -4950,6 +5578,7 @@ export interface operations {
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -4979,6 +5608,7 @@ export interface operations {
             404: components["responses"]["Problem404"];
             409: components["responses"]["Problem409"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -5013,6 +5643,7 @@ export interface operations {
             401: components["responses"]["Problem401"];
             403: components["responses"]["Problem403"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -5048,6 +5679,7 @@ export interface operations {
             413: components["responses"]["Problem413"];
             415: components["responses"]["Problem415"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -5076,6 +5708,7 @@ export interface operations {
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -5116,6 +5749,7 @@ export interface operations {
             413: components["responses"]["Problem413"];
             415: components["responses"]["Problem415"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -5145,6 +5779,7 @@ export interface operations {
             404: components["responses"]["Problem404"];
             409: components["responses"]["Problem409"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -5185,6 +5820,7 @@ export interface operations {
             413: components["responses"]["Problem413"];
             415: components["responses"]["Problem415"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -5214,6 +5850,7 @@ export interface operations {
             404: components["responses"]["Problem404"];
             409: components["responses"]["Problem409"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -5250,6 +5887,7 @@ export interface operations {
             413: components["responses"]["Problem413"];
             415: components["responses"]["Problem415"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -5279,6 +5917,7 @@ export interface operations {
             404: components["responses"]["Problem404"];
             409: components["responses"]["Problem409"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -5330,6 +5969,7 @@ export interface operations {
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -5358,6 +5998,7 @@ export interface operations {
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -5386,6 +6027,7 @@ export interface operations {
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -5415,6 +6057,7 @@ export interface operations {
             404: components["responses"]["Problem404"];
             409: components["responses"]["Problem409"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -5463,6 +6106,7 @@ export interface operations {
             401: components["responses"]["Problem401"];
             403: components["responses"]["Problem403"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -5491,6 +6135,7 @@ export interface operations {
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -5519,6 +6164,7 @@ export interface operations {
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -5555,6 +6201,7 @@ export interface operations {
             413: components["responses"]["Problem413"];
             415: components["responses"]["Problem415"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -5591,6 +6238,7 @@ export interface operations {
             413: components["responses"]["Problem413"];
             415: components["responses"]["Problem415"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -5620,6 +6268,7 @@ export interface operations {
             404: components["responses"]["Problem404"];
             409: components["responses"]["Problem409"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -5694,6 +6343,7 @@ export interface operations {
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -5722,6 +6372,7 @@ export interface operations {
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -5750,6 +6401,7 @@ export interface operations {
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -5782,6 +6434,7 @@ export interface operations {
             413: components["responses"]["Problem413"];
             415: components["responses"]["Problem415"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -5822,6 +6475,7 @@ export interface operations {
             401: components["responses"]["Problem401"];
             403: components["responses"]["Problem403"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -5860,6 +6514,7 @@ export interface operations {
             401: components["responses"]["Problem401"];
             403: components["responses"]["Problem403"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -5893,6 +6548,7 @@ export interface operations {
             413: components["responses"]["Problem413"];
             415: components["responses"]["Problem415"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -5926,6 +6582,7 @@ export interface operations {
             413: components["responses"]["Problem413"];
             415: components["responses"]["Problem415"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -5958,6 +6615,7 @@ export interface operations {
             413: components["responses"]["Problem413"];
             415: components["responses"]["Problem415"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -5988,6 +6646,7 @@ export interface operations {
             401: components["responses"]["Problem401"];
             403: components["responses"]["Problem403"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -6016,6 +6675,7 @@ export interface operations {
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -6060,6 +6720,7 @@ export interface operations {
             413: components["responses"]["Problem413"];
             415: components["responses"]["Problem415"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -6087,6 +6748,7 @@ export interface operations {
             404: components["responses"]["Problem404"];
             409: components["responses"]["Problem409"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -6117,6 +6779,7 @@ export interface operations {
             401: components["responses"]["Problem401"];
             403: components["responses"]["Problem403"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -6145,6 +6808,7 @@ export interface operations {
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -6189,6 +6853,7 @@ export interface operations {
             413: components["responses"]["Problem413"];
             415: components["responses"]["Problem415"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -6216,6 +6881,7 @@ export interface operations {
             404: components["responses"]["Problem404"];
             409: components["responses"]["Problem409"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -6248,6 +6914,7 @@ export interface operations {
             413: components["responses"]["Problem413"];
             415: components["responses"]["Problem415"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -6280,6 +6947,7 @@ export interface operations {
             401: components["responses"]["Problem401"];
             403: components["responses"]["Problem403"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -6308,6 +6976,7 @@ export interface operations {
             401: components["responses"]["Problem401"];
             403: components["responses"]["Problem403"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -6346,6 +7015,51 @@ export interface operations {
             401: components["responses"]["Problem401"];
             403: components["responses"]["Problem403"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+        };
+    };
+    getUsage: {
+        parameters: {
+            query?: {
+                /** @description `nextCursor` of the previous page. */
+                cursor?: string;
+                /** @description Maximum number of items. */
+                limit?: number;
+                /** @description First day, in UTC, such as `2026-11-01`. Default: 30 days back. */
+                from?: string;
+                /** @description End of the range, exclusive. Default: the end of today. */
+                to?: string;
+                /** @description Some of `tenant`, `user`, `job` and `day`, with commas. */
+                groupBy?: string;
+                /** @description Only this tenant. */
+                tenantId?: string;
+                userId?: string;
+                jobId?: string;
+                /** @description `csv`: all items as CSV, like `Accept: text/csv`. */
+                format?: "" | "csv" | "json";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UsageList"];
+                };
+            };
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -6374,6 +7088,7 @@ export interface operations {
             401: components["responses"]["Problem401"];
             403: components["responses"]["Problem403"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -6515,13 +7230,19 @@ export interface operations {
             };
             401: components["responses"]["Problem401"];
             403: components["responses"]["Problem403"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
     };
     getApiKeys: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description `nextCursor` of the previous page. */
+                cursor?: string;
+                /** @description Maximum number of items. */
+                limit?: number;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -6539,6 +7260,8 @@ export interface operations {
             };
             401: components["responses"]["Problem401"];
             403: components["responses"]["Problem403"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -6568,9 +7291,49 @@ export interface operations {
             400: components["responses"]["Problem400"];
             401: components["responses"]["Problem401"];
             403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            409: components["responses"]["Problem409"];
             413: components["responses"]["Problem413"];
             415: components["responses"]["Problem415"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+        };
+    };
+    postApiKeysKeyIdRotate: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                keyId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["RotateBody"];
+            };
+        };
+        responses: {
+            /** @description Created. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NewKeyAnswer"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            409: components["responses"]["Problem409"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -6598,6 +7361,440 @@ export interface operations {
             404: components["responses"]["Problem404"];
             409: components["responses"]["Problem409"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+        };
+    };
+    getUsers: {
+        parameters: {
+            query?: {
+                /** @description `nextCursor` of the previous page. */
+                cursor?: string;
+                /** @description Maximum number of items. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UserList"];
+                };
+            };
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+        };
+    };
+    postUsers: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewUser"];
+            };
+        };
+        responses: {
+            /** @description Created. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UserView"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            409: components["responses"]["Problem409"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+        };
+    };
+    getUsersUserId: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                userId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UserView"];
+                };
+            };
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+        };
+    };
+    deleteUsersUserId: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                userId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            409: components["responses"]["Problem409"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+        };
+    };
+    patchUsersUserId: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The version (`ETag`) that the change is based on; 412 if it is not current. */
+                "If-Match"?: string;
+            };
+            path: {
+                userId: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["UserChange"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["UserView"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            409: components["responses"]["Problem409"];
+            412: components["responses"]["Problem412"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+        };
+    };
+    getTenants: {
+        parameters: {
+            query?: {
+                /** @description `nextCursor` of the previous page. */
+                cursor?: string;
+                /** @description Maximum number of items. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TenantList"];
+                };
+            };
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            422: components["responses"]["Problem422"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+        };
+    };
+    postTenants: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewTenant"];
+            };
+        };
+        responses: {
+            /** @description Created. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TenantView"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            409: components["responses"]["Problem409"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            422: components["responses"]["Problem422"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+        };
+    };
+    getTenantsTenantId: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                tenantId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TenantView"];
+                };
+            };
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+        };
+    };
+    deleteTenantsTenantId: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                tenantId: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TenantView"];
+                };
+            };
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            409: components["responses"]["Problem409"];
+            422: components["responses"]["Problem422"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+        };
+    };
+    patchTenantsTenantId: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The version (`ETag`) that the change is based on; 412 if it is not current. */
+                "If-Match"?: string;
+            };
+            path: {
+                tenantId: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TenantChange"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TenantView"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            409: components["responses"]["Problem409"];
+            412: components["responses"]["Problem412"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            422: components["responses"]["Problem422"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+        };
+    };
+    postTenantsTenantIdApiKeys: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                tenantId: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewKey"];
+            };
+        };
+        responses: {
+            /** @description Created. */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NewKeyAnswer"];
+                };
+            };
+            400: components["responses"]["Problem400"];
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
+            409: components["responses"]["Problem409"];
+            413: components["responses"]["Problem413"];
+            415: components["responses"]["Problem415"];
+            422: components["responses"]["Problem422"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+        };
+    };
+    getAuditLog: {
+        parameters: {
+            query?: {
+                /** @description `nextCursor` of the previous page. */
+                cursor?: string;
+                /** @description Maximum number of items. */
+                limit?: number;
+                /** @description `tenant`: the changes in the credential's tenant. `system`: those that belong to no tenant, such as those of tenants and workers; this needs the permission `system`. */
+                scope?: "system" | "tenant";
+                /** @description Id or name of a credential, or id of a user. */
+                actor?: string;
+                /** @description An action, such as `job.pause`; `job.*`: all of jobs. */
+                action?: string;
+                /** @description Id or name of what was changed. */
+                resource?: string;
+                /** @description Start of the range. */
+                from?: string;
+                /** @description End of the range, exclusive. */
+                to?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditEntryList"];
+                };
+            };
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+        };
+    };
+    getAuditLogExport: {
+        parameters: {
+            query?: {
+                /** @description `tenant`: the changes in the credential's tenant. `system`: those that belong to no tenant, such as those of tenants and workers; this needs the permission `system`. */
+                scope?: "system" | "tenant";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditExportHead"] | components["schemas"]["AuditEntryView"];
+                    "application/x-ndjson": string;
+                };
+            };
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -6627,9 +7824,56 @@ export interface operations {
             400: components["responses"]["Problem400"];
             401: components["responses"]["Problem401"];
             403: components["responses"]["Problem403"];
+            409: components["responses"]["Problem409"];
             413: components["responses"]["Problem413"];
             415: components["responses"]["Problem415"];
             422: components["responses"]["Problem422"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+        };
+    };
+    getSignInProvider: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SignInProviderView"];
+                };
+            };
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+        };
+    };
+    postSignInProvider: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ProviderPageView"];
+                };
+            };
+            403: components["responses"]["Problem403"];
+            409: components["responses"]["Problem409"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -6644,14 +7888,17 @@ export interface operations {
         requestBody?: never;
         responses: {
             /** @description Done. */
-            204: {
+            200: {
                 headers: {
                     [name: string]: unknown;
                 };
-                content?: never;
+                content: {
+                    "application/json": components["schemas"]["SignedOutView"];
+                };
             };
             401: components["responses"]["Problem401"];
             403: components["responses"]["Problem403"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -6682,6 +7929,7 @@ export interface operations {
             401: components["responses"]["Problem401"];
             403: components["responses"]["Problem403"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -6708,6 +7956,7 @@ export interface operations {
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -6732,6 +7981,7 @@ export interface operations {
             };
             401: components["responses"]["Problem401"];
             403: components["responses"]["Problem403"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -6776,6 +8026,7 @@ export interface operations {
             401: components["responses"]["Problem401"];
             403: components["responses"]["Problem403"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };
@@ -6811,6 +8062,7 @@ export interface operations {
             413: components["responses"]["Problem413"];
             415: components["responses"]["Problem415"];
             422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };

@@ -4,7 +4,10 @@ import { request } from './client'
 import { keys } from './keys'
 import type { Me, Permission } from './types'
 
-/** The credential of this browser. It is read after the first data: pages do not wait for it. */
+/**
+ * Fetches the credential of this browser. The request is sent after the first data of the page, so pages do not wait
+ * for it.
+ */
 export function useMe() {
   return useQuery({
     queryKey: keys.me,
@@ -14,11 +17,14 @@ export function useMe() {
   })
 }
 
-/** What the credential allows. Rows of long lists ask for it, so it is kept beside the cache of queries. */
+/**
+ * The permissions of the credential; null until they are known. They are kept outside the query cache, because each row
+ * of a long list reads them.
+ */
 let permissions: readonly string[] | null = null
 const listeners = new Set<() => void>()
 
-/** Keeps the permissions current. The frame of the page calls it once. */
+/** Keeps `permissions` current. The frame of the page calls this hook once. */
 export function useFollowPermissions(): void {
   const { data } = useMe()
   useEffect(() => {
@@ -36,11 +42,13 @@ function subscribe(listener: () => void): () => void {
 
 const NEEDS: Record<Permission, string> = {
   read: 'Your key may not read.',
-  write: 'Your key may read, but not change anything.',
+  run: 'Your key may read, but not run, cancel or pause anything.',
+  edit: 'This needs a key with the role editor or admin.',
   admin: 'This needs a key with the role admin.',
+  system: 'This needs a key with the role system.',
 }
 
-/** Why an action is not allowed, or undefined if it is: `<Button why={useDenied('write')}>`. */
+/** Returns why the credential does not permit an action, or undefined if it does: `<Button why={useDenied('run')}>`. */
 export function useDenied(permission: Permission): string | undefined {
   const known = useSyncExternalStore(subscribe, () => permissions)
   return known === null || known.includes(permission) ? undefined : NEEDS[permission]

@@ -1,7 +1,7 @@
 import { request } from './client'
 import { ApiError } from './problem'
 
-/** Throws, with a pointer to the name, if there is something at this address: a PUT would replace it. */
+/** Throws an `ApiError` that points to the name if the resource exists already, because a PUT would replace it. */
 export async function refuseIfTaken(path: string, values: object, what: string, pointer: string): Promise<void> {
   try {
     await request('GET', path, { path: values })

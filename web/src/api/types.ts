@@ -1,6 +1,6 @@
 import type { components } from './schema'
 
-/** Short names for what the API answers. */
+/** Short names for types of API answers. */
 type Schemas = components['schemas']
 
 export type Problem = {
@@ -24,13 +24,13 @@ export type Worker = Schemas['WorkerView']
 export type Page<T> = { items: T[]; nextCursor: string | null }
 
 export type RecentRun = Schemas['RecentRun']
-/** A job in a list: with its last runs if they were asked for. */
+/** A job in a list. It has its last runs if the request asked for them. */
 export type JobRow = Schemas['ListedJob']
 
-export type Permission = 'read' | 'write' | 'admin'
+export type Permission = 'read' | 'run' | 'edit' | 'admin' | 'system'
 
 export type Me = {
-  keyId: string
+  keyId: string | null
   name: string
   role: string
   tenant: string
@@ -57,3 +57,9 @@ export type Timeline = Schemas['TimelineAnswer']
 export type TimelineLane = Schemas['LaneView']
 export type TimelineRun = Schemas['TimelineRun']
 export type LaneVerdict = Schemas['LaneVerdict']
+
+export type User = Schemas['UserView']
+export type Tenant = Schemas['TenantView']
+export type Usage = Schemas['UsageView']
+export type TenantLimits = Schemas['TenantLimits']
+export type AuditEntry = Schemas['AuditEntryView']

@@ -14,18 +14,21 @@ import { ErrorNotice, Skeleton } from './notices'
 import { RowLink } from './row-link'
 
 export type BulkAction = {
-  /** The word of the API: `retry`. */
+  /** The name of the action in the API, such as `retry`. */
   action: string
-  /** For the title and the button: `Retry`. */
+  /** The verb for the title and the button, such as `Retry`. */
   verb: string
-  /** For the message at the end: `retried`. */
+  /** The participle for the message at the end, such as `retried`. */
   done: string
-  /** What it means, in one or two sentences. */
+  /** One or two sentences that explain the effect of the action. */
   meaning: ReactNode
   danger?: boolean
-  /** Whether things that are done leave the filter, so that counting again shows the progress of a single request. */
+  /**
+   * True if processed items no longer match the filter. The dialog then counts the matches again to show progress while
+   * one request is executed.
+   */
   counts?: boolean
-  /** Asks for a reason and an end, which the API stores. */
+  /** True if the dialog has fields for a reason and an end time, which the API stores. */
   pause?: boolean
 }
 
@@ -41,8 +44,8 @@ type Step =
 const PROGRESS_PERIOD_MS = 1000
 
 /**
- * Acts on everything that a filter selects: first it says how many that are, then it acts on these and shows how far
- * it is. The dialog may be closed while it works; a message says when it is done.
+ * Executes an action on all items that a filter selects. The dialog shows the number of items, then executes the action
+ * and shows its progress. The user may close the dialog before the end; a message then reports the result.
  */
 export function BulkDialog({
   path,
@@ -58,7 +61,7 @@ export function BulkDialog({
   noun: 'run' | 'job'
   bulk: BulkAction
   filter: Record<string, unknown>
-  /** The filter in words. */
+  /** The filter as a sentence. */
   words: ReactNode
   commands: (pause: PauseWords) => Commands
   onClose: () => void
@@ -124,7 +127,7 @@ export function BulkDialog({
   )
 }
 
-/** The steps of an action over a filter: count, act, and stop or end. */
+/** Executes the steps of an action on a filter: count the items, process them, and stop on request. */
 function useBulk({
   path,
   noun,
@@ -163,8 +166,8 @@ function useBulk({
     setError(null)
     isStopped.current = false
     setStep({ name: 'working', matched, before, left: null })
-    // What is created from now on is not meant: a replay would otherwise find its own runs. A run of jobs with the same
-    // instant starts no job twice, also if a request is repeated.
+    // Items that are created later are excluded, so that a replay does not select its own runs. The action `run` starts
+    // each job once for one value of `createdBefore`, even if a request is repeated.
     const bounded = before === '' ? filter : { ...filter, createdBefore: before }
     const stopCounting =
       !paged && bulk.counts === true
@@ -278,7 +281,7 @@ function PauseFields({
   )
 }
 
-/** Counts again and again how many are left. */
+/** Counts the items that still match the filter, again and again. */
 function watch(path: string, action: string, filter: object, onLeft: (left: number) => void): () => void {
   let timer: ReturnType<typeof setTimeout> | undefined
   let stopped = false
@@ -287,7 +290,7 @@ function watch(path: string, action: string, filter: object, onLeft: (left: numb
       const answer = await request<CountedAnswer>('POST', path, { body: { action, filter, dryRun: true } })
       if (!stopped) onLeft(answer.matched)
     } catch {
-      // The action itself says what is wrong.
+      // Errors are ignored here, because the request of the action reports them.
     }
     if (!stopped) timer = setTimeout(() => void ask(), PROGRESS_PERIOD_MS)
   }

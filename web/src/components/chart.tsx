@@ -4,8 +4,6 @@ import { zone } from '@/lib/settings'
 import { clockTime, shortDateTime } from '@/lib/time'
 import { useWidth } from './data-table'
 
-/** Import this lazily (`lazy(() => import('@/components/chart'))`): uPlot is a fifth of the first load otherwise. */
-
 export type Series = {
   label: string
   color: string
@@ -15,14 +13,14 @@ export type Series = {
   paths?: 'line' | 'bars' | 'points'
 }
 
-/** A token of styles.css as a colour that a canvas understands. */
+/** Returns the colour of a token of styles.css in a form that a canvas accepts. */
 export function tokenColor(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim()
 }
 
 /**
- * Values over time. `times` are milliseconds. `color` is a token, such as `ok`. It says what it shows in `label`, and a
- * page offers the same figures as text or table.
+ * A line chart of values over time. `times` are milliseconds. `color` is a token, such as `ok`. `label` describes the
+ * chart for screen readers; the page also shows the figures as text or as a table.
  */
 export default function Chart({
   times,

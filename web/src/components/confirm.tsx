@@ -5,7 +5,10 @@ import { Dialog } from '@/ui/dialog'
 import { CopyAs } from './copy'
 import { ErrorNotice } from './notices'
 
-/** Asks before something that cannot be taken back. It stays open, with the reason, when the action fails. */
+/**
+ * Asks the user to confirm an action that cannot be undone. If the action fails, the dialog stays open and shows the
+ * reason.
+ */
 export function ConfirmDialog({
   open,
   onClose,
@@ -21,7 +24,7 @@ export function ConfirmDialog({
   onClose: () => void
   title: string
   children?: ReactNode
-  /** The word on the button: what happens, not "OK". */
+  /** The label of the button, which names the action instead of "OK". */
   action: string
   onConfirm: () => Promise<unknown>
   danger?: boolean

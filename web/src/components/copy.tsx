@@ -11,7 +11,7 @@ export async function copyText(text: string, what = 'Copied'): Promise<void> {
     await navigator.clipboard.writeText(text)
     toast.done(what)
   } catch {
-    // Pages without TLS have no clipboard: select a text that is hidden, and copy that.
+    // The browser offers no clipboard to pages without TLS, so the text is copied from a hidden text field.
     const area = document.createElement('textarea')
     area.value = text
     area.setAttribute('aria-hidden', 'true')
@@ -25,7 +25,7 @@ export async function copyText(text: string, what = 'Copied'): Promise<void> {
   }
 }
 
-/** A command in one line, with a button that copies it. */
+/** A command on one line, with a button that copies it. */
 export function CopyText({ text, className }: { text: string; className?: string }) {
   const [copied, setCopied] = useState(false)
   useEffect(() => {
@@ -40,7 +40,10 @@ export function CopyText({ text, className }: { text: string; className?: string
         className,
       )}
     >
-      <code className="min-w-0 flex-1 overflow-x-auto whitespace-pre font-mono text-xs">{text}</code>
+      {/* With the keyboard, only what has the focus can be scrolled. */}
+      <code tabIndex={0} className="min-w-0 flex-1 overflow-x-auto whitespace-pre font-mono text-xs">
+        {text}
+      </code>
       <Button
         small
         look="quiet"
@@ -53,7 +56,7 @@ export function CopyText({ text, className }: { text: string; className?: string
   )
 }
 
-/** An id in monospace that is copied by a click. */
+/** An id in monospace. A click copies it. */
 export function CopyId({ id, className }: { id: string; className?: string }) {
   return (
     <button
@@ -75,7 +78,7 @@ export function CopyId({ id, className }: { id: string; className?: string }) {
   )
 }
 
-/** The same action for a terminal or a script. Stands beside every action. */
+/** A menu that copies the command for an action, for a terminal or a script. Each action has one. */
 export function CopyAs({
   commands,
   label = 'Copy as a command',

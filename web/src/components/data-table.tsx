@@ -7,9 +7,9 @@ export type Column<T> = {
   id: string
   header: ReactNode
   cell: (row: T) => ReactNode
-  /** A track of CSS grid: `minmax(12rem, 2fr)`, `9rem`. */
+  /** The width as a CSS grid track, such as `minmax(12rem, 2fr)` or `9rem`. */
   width: string
-  /** The column is left out when the table is narrower than this. */
+  /** The column is hidden if the table is narrower than this, in pixels. */
   minTable?: number
   align?: 'right'
 }
@@ -21,8 +21,9 @@ const COMPACT_ROW_HEIGHT = 60
 const COMPACT_BELOW = 620
 
 /**
- * A list of any length: only the rows in view are in the document. Rows have one height, so nothing moves while rows
- * arrive. `j` and `k` move the mark, Enter opens. Below 620 px a row is what `compact` gives, in two lines.
+ * A table with any number of rows. The document contains only the rows in view. All rows have the same height, so
+ * nothing moves when rows arrive. `j` and `k` select the next and the previous row, Enter opens the selected one. A
+ * table narrower than 620 px shows `compact` instead of the columns, in two lines.
  */
 export function DataTable<T>({
   rows,
@@ -45,18 +46,18 @@ export function DataTable<T>({
   rowKey: (row: T) => string
   compact: (row: T) => ReactNode
   onOpen?: (row: T) => void
-  /** Called when the last rows come into view: load the next page. */
+  /** Called when the last rows come into view, to load the next page. */
   onEnd?: () => void
   label: string
-  /** Below the last row: "Loading more", or the end. */
+  /** The element below the last row, such as "Loading more". */
   footer?: ReactNode
-  /** The number of rows if it is known, for screen readers. */
+  /** The total number of rows for screen readers, if it is known. */
   total?: number
   ref?: Ref<TableHandle>
-  /** The position, and the first and last row in view. */
+  /** Called with the scroll position and the indexes of the first and the last row in view. */
   onScroll?: (top: number, first: number, last: number) => void
   initialScroll?: number
-  /** Sets a row apart, beside what its cells say. */
+  /** Returns a class that highlights a row. */
   rowClass?: (row: T) => string | undefined
   className?: string
 }) {
@@ -225,7 +226,7 @@ function RowView<T>({ row, index, start, size, columns, template, compact, onOpe
   )
 }
 
-/** A row is drawn again only when it, its place or the columns change. */
+/** React renders a row again only if the row, its position or the columns change. */
 const Row = memo(RowView) as typeof RowView
 
 function isControl(target: EventTarget): boolean {
@@ -236,7 +237,7 @@ function hasSelection(): boolean {
   return (window.getSelection()?.toString() ?? '') !== ''
 }
 
-/** The width of an element, as it changes. */
+/** Returns the width of an element, and renders again when the width changes. */
 export function useWidth(ref: { readonly current: HTMLElement | null }): number {
   const [width, setWidth] = useState(0)
   useEffect(() => {

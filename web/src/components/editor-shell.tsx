@@ -1,5 +1,4 @@
-import { useBlocker } from '@tanstack/react-router'
-import { type ReactNode, useRef, useState } from 'react'
+import { type ReactNode, useState } from 'react'
 import { ApiError } from '@/api/problem'
 import { useDenied } from '@/api/session'
 import { PageHead } from '@/layout/page'
@@ -9,14 +8,11 @@ import type { Editor } from '@/pages/job-editor/editor'
 import { JsonPane } from '@/pages/job-editor/json-pane'
 import { unclaimed } from '@/pages/job-editor/model/pointers'
 import { Button } from '@/ui/button'
-import { cx } from '@/ui/cx'
-import { Segments } from '@/ui/field'
-import { ConfirmDialog } from './confirm'
-import { ErrorNotice } from './notices'
+import { FormAndJson, NotSaved, useUnsaved, type View, ViewSwitch } from './editor-parts'
 
 /**
- * The page of an editor for something that has a name and a document: form and JSON side by side, save with errors at
- * their fields, and a question before changes are lost.
+ * The page of an editor for a resource that has a name and a document. It shows the form beside the JSON, shows errors
+ * of the API at their fields, and asks before unsaved changes are discarded.
  */
 export function EditorShell({
   editor,
@@ -36,20 +32,20 @@ export function EditorShell({
   title: string
   isNew: boolean
   changed: boolean
-  /** What keeps it from being saved, or undefined. */
+  /** The reason why the document cannot be saved yet; undefined if it can. */
   missing: string | undefined
-  /** Parts of the document that the form shows with their errors. */
+  /** JSON pointers to the parts of the document whose errors the form shows. */
   fields: readonly string[]
-  /** Saves, and then opens what was saved. */
+  /** Saves the document, and then opens the page of the saved resource. */
   save: () => Promise<void>
   commands: () => Commands
   children: ReactNode
 }) {
-  const [view, setView] = useState<'form' | 'json'>('form')
+  const [view, setView] = useState<View>('form')
   const [busy, setBusy] = useState(false)
   const [error, setError] = useState<unknown>(null)
-  const left = useRef(false)
-  const denied = useDenied('write')
+  const { left, dialog } = useUnsaved(noun, changed)
+  const denied = useDenied('edit')
   const why =
     denied ??
     (editor.broken !== null
@@ -70,14 +66,8 @@ export function EditorShell({
       setBusy(false)
     }
   }
-  const blocker = useBlocker({
-    shouldBlockFn: () => changed && !left.current,
-    enableBeforeUnload: () => changed && !left.current,
-    withResolver: true,
-  })
   useShortcuts('Editor', [{ keys: 'Mod+s', label: 'Save', run: () => void submit() }])
   const others = unclaimed(editor.errors, fields)
-  const pointed = error instanceof ApiError && (error.problem.errors ?? []).length > 0
   return (
     <>
       <PageHead
@@ -86,17 +76,7 @@ export function EditorShell({
         detail={!isNew && changed ? 'changed' : undefined}
         actions={
           <>
-            <div className="xl:hidden">
-              <Segments
-                label="View"
-                value={view}
-                onChange={setView}
-                options={[
-                  { value: 'form', label: 'Form' },
-                  { value: 'json', label: 'JSON' },
-                ]}
-              />
-            </div>
+            <ViewSwitch view={view} onChange={setView} />
             <Button look="primary" icon="save" busy={busy} why={why} onClick={() => void submit()}>
               {isNew ? `Create ${noun}` : 'Save'}
             </Button>
@@ -104,37 +84,15 @@ export function EditorShell({
         }
       />
       <div className="grid min-w-0 content-start gap-4 px-4 pb-8 lg:px-6">
-        {error !== null && !pointed && <ErrorNotice error={error} title="It is not saved" />}
-        {pointed && editor.errors.length > 0 && (
-          <div role="alert" className="grid gap-1 rounded-lg border bg-bad-soft px-4 py-2 text-sm">
-            <p>
-              <strong className="font-medium">It is not saved.</strong> Correct the marked{' '}
-              {editor.errors.length === 1 ? 'value' : 'values'}, and save again.
-            </p>
-            {others.map(item => (
-              <p key={item.pointer} className="[overflow-wrap:anywhere]">
-                <code className="font-mono text-xs">{item.pointer}</code> {item.detail}
-              </p>
-            ))}
-          </div>
-        )}
-        <div className="grid min-w-0 items-start gap-4 xl:grid-cols-[minmax(0,1fr)_minmax(22rem,30rem)] 3xl:grid-cols-[minmax(0,1fr)_minmax(0,44rem)]">
-          <div className={cx('min-w-0 gap-4 xl:grid', view === 'form' ? 'grid' : 'hidden')}>{children}</div>
-          <div className={cx('min-w-0 xl:sticky xl:top-0 xl:block', view === 'json' ? 'block' : 'hidden')}>
-            <JsonPane editor={editor} commands={commands} noun={noun} />
-          </div>
-        </div>
+        {error !== null && <NotSaved error={error} errors={editor.errors} others={others} />}
+        <FormAndJson
+          view={view}
+          columns="xl:grid-cols-[minmax(0,1fr)_minmax(22rem,30rem)] 3xl:grid-cols-[minmax(0,1fr)_minmax(0,44rem)]"
+          form={children}
+          json={<JsonPane editor={editor} commands={commands} noun={noun} />}
+        />
       </div>
-      <ConfirmDialog
-        open={blocker.status === 'blocked'}
-        onClose={() => blocker.reset?.()}
-        title="Leave without saving?"
-        action="Leave"
-        danger
-        onConfirm={async () => blocker.proceed?.()}
-      >
-        The changes to this {noun} are lost.
-      </ConfirmDialog>
+      {dialog}
     </>
   )
 }

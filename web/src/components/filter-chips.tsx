@@ -6,7 +6,7 @@ import { Icon } from '@/ui/icon'
 import { Menu, MenuCheck, MenuLabel } from '@/ui/menu'
 import { Popover } from '@/ui/popover'
 
-/** One filter of a list. Its value lives in the address; the page passes it in and gets changes back. */
+/** One filter of a list. The page stores its value in the address, passes it as a property and receives changes. */
 export type Filter =
   | {
       kind: 'many'
@@ -27,7 +27,10 @@ export type Filter =
       onChange: (value: string | undefined) => void
     }
 
-/** A chip per filter: hollow while it is not used, filled with its value when it is, with a cross that clears it. */
+/**
+ * One chip per filter. A chip is an outline while the filter is unused. Otherwise it shows the value, and a button that
+ * clears it.
+ */
 export function FilterChips({ filters, onClear }: { filters: readonly Filter[]; onClear?: () => void }) {
   const used = filters.some(isUsed)
   return (
@@ -53,7 +56,7 @@ function isUsed(filter: Filter): boolean {
   return filter.kind === 'many' ? filter.values.length > 0 : filter.value !== undefined
 }
 
-/** A filter as a chip: also for filters with an editor of their own. */
+/** A chip for one filter. Filters with an editor of their own use it as well. */
 export function Chip({
   label,
   value,

@@ -12,7 +12,7 @@ import { StateIcon } from './state'
 
 const MAX_FOUND = 10
 
-/** A filter by job: search by name, choose, and the address gets its id. */
+/** A filter by job. The user searches by name and selects a job; the address stores its id. */
 export function JobChip({
   name,
   onChange,
@@ -36,7 +36,7 @@ export function JobChip({
   )
 }
 
-/** Finds a job by its name or id. */
+/** A field that finds jobs by name or id. */
 export function JobFinder({ onChoose, className }: { onChoose: (jobId: string) => void; className?: string }) {
   const [text, setText] = useState('')
   const wanted = useDeferredValue(text.trim())

@@ -3,7 +3,10 @@ import { Button } from '@/ui/button'
 import { cx } from '@/ui/cx'
 import { copyText } from './copy'
 
-/** JSON as text: coloured, folded below some depth, cut when it is long. It never becomes markup. */
+/**
+ * Shows JSON as coloured text. Values below a certain depth are folded, and long text is truncated. The text is never
+ * inserted as HTML.
+ */
 export function JsonView({
   value,
   className,
@@ -46,7 +49,10 @@ export function JsonView({
 
 const PARTS = /^(\s*)("(?:[^"\\]|\\.)*")(: )?(.*)$/
 
-/** A string of a megabyte would make the page slow: the middle of a line is cut. The copy has everything. */
+/**
+ * Maximum length of a shown line. The middle of a longer one is left out, because a line of a megabyte makes the page
+ * slow. The copied text is complete.
+ */
 const MAX_LINE_LENGTH = 4000
 
 function JsonLine({ line }: { line: string }) {

@@ -3,7 +3,7 @@ import { count, plural } from '@/lib/time'
 import { Button } from '@/ui/button'
 import { ErrorNotice } from './notices'
 
-/** What stands below the last row of a list in pages. */
+/** The element below the last row of a paged list: an error, the progress, or the number of items. */
 export function ListFooter<T>({ list, state, noun }: { list: PagedList<T>; state: ListState<T>; noun: string }) {
   if (state.error)
     return <ErrorNotice error={state.error} onRetry={() => void list.loadMore()} className="my-2 w-full max-w-xl" />
@@ -11,7 +11,7 @@ export function ListFooter<T>({ list, state, noun }: { list: PagedList<T>; state
   return <span>{plural(state.rows.length, noun)}</span>
 }
 
-/** New rows that wait above, while the reader is further down. */
+/** A button with the number of new rows at the top, while the user has scrolled down. It shows these rows. */
 export function NewRows<T>({
   list,
   state,

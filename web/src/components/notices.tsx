@@ -5,7 +5,7 @@ import { cx } from '@/ui/cx'
 import { Icon, type IconName } from '@/ui/icon'
 import { CopyText } from './copy'
 
-/** Space of the final size while data is on its way, so that nothing moves when it arrives. */
+/** A placeholder with the size of the data that is being fetched, so that nothing moves when the data arrives. */
 export function Skeleton({ className }: { className?: string }) {
   return <div aria-hidden="true" className={cx('animate-skeleton rounded-sm bg-hover', className ?? 'h-4 w-full')} />
 }
@@ -24,7 +24,7 @@ export function SkeletonRows({ rows = 8, height = 36 }: { rows?: number; height?
   )
 }
 
-/** What went wrong, and what to do. */
+/** Shows an error, and what the user can do about it. */
 export function ErrorNotice({
   error,
   onRetry,
@@ -35,7 +35,7 @@ export function ErrorNotice({
   error: unknown
   onRetry?: () => void
   title?: string
-  /** What to do, instead of the general advice. */
+  /** Advice for this error, instead of the general one. */
   hint?: string | undefined
   className?: string
 }) {
@@ -66,7 +66,7 @@ export function ErrorNotice({
   )
 }
 
-/** Nothing is here yet: says what would be, and the command that makes it. */
+/** Shown for an empty list: describes what the list will contain, and the command that creates an item. */
 export function EmptyState({
   icon = 'info',
   title,
@@ -91,7 +91,7 @@ export function EmptyState({
   )
 }
 
-/** A query in its states: skeleton, error, or the data. */
+/** Shows a skeleton while a query is fetched, then its error or its data. */
 export function Loaded<T>({
   query,
   children,

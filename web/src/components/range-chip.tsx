@@ -12,8 +12,13 @@ type Range = { startTime?: string | undefined; endTime?: string | undefined }
 
 const PRESETS = ['15m', '1h', '24h', '7d', '30d'] as const
 
-/** A filter by fire time: the last hours or days, or from one instant to another. */
-export function RangeChip({ startTime, endTime, onChange }: Range & { onChange: (range: Range) => void }) {
+/** A filter by time: the last hours or days, or a range between two times. */
+export function RangeChip({
+  startTime,
+  endTime,
+  onChange,
+  label = 'Due',
+}: Range & { onChange: (range: Range) => void; label?: string }) {
   const [open, setOpen] = useState(false)
   const choose = (range: Range) => {
     onChange(range)
@@ -25,7 +30,7 @@ export function RangeChip({ startTime, endTime, onChange }: Range & { onChange: 
       onOpenChange={setOpen}
       trigger={
         <Chip
-          label="Due"
+          label={label}
           value={words({ startTime, endTime })}
           onClear={() => onChange({ startTime: undefined, endTime: undefined })}
         />
@@ -72,7 +77,7 @@ export function RangeChip({ startTime, endTime, onChange }: Range & { onChange: 
   )
 }
 
-/** The range in words, or null if there is none. */
+/** Returns the range as text, or null if there is none. */
 export function words({ startTime, endTime }: Range): string | null {
   if (startTime === undefined && endTime === undefined) return null
   const ago = startTime === undefined ? null : agoMillis(startTime)
@@ -92,7 +97,7 @@ function readLocal(value: FormDataEntryValue | null): string | undefined {
   return Number.isNaN(at.getTime()) ? undefined : at.toISOString()
 }
 
-/** `2026-03-01T12:00:00` in the zone of the computer, which is what the field of the browser takes. */
+/** Formats a time as `2026-03-01T12:00:00` in the zone of the browser, as its field for local times expects. */
 function writeLocal(text: string | undefined): string {
   const ago = text === undefined ? null : agoMillis(text)
   const at = ago === null ? instant(text) : serverNow() - ago

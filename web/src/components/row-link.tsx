@@ -3,8 +3,8 @@ import type { MouseEvent, ReactNode } from 'react'
 import { baseUrl } from '@/lib/url'
 
 /**
- * A link within the UI for rows of long lists: `runs/r_1`, `jobs?tag=etl`. `<Link>` of the router follows the state of
- * the page: with hundreds of them, scrolling is felt.
+ * A link within the UI for rows of long lists, such as `runs/r_1` or `jobs?tag=etl`. Each `<Link>` of the router
+ * listens to the state of the page, so hundreds of them make scrolling slow.
  */
 export function RowLink({
   to,

@@ -8,8 +8,8 @@ import { cx } from '@/ui/cx'
 const MAX_RUNS = 20
 
 /**
- * The last runs of a job as bars, the newest at the right: colour by verdict, height by duration. A failed run reaches
- * down below the line, so that it is seen without colour.
+ * The last runs of a job as bars, the newest on the right. The colour shows the verdict, the height the duration. The
+ * bar of a failed run continues below the line, so that failures are visible without colour.
  */
 export function RunStrip({ runs, className }: { runs: readonly RecentRun[]; className?: string }) {
   const navigate = useNavigate()
@@ -18,7 +18,7 @@ export function RunStrip({ runs, className }: { runs: readonly RecentRun[]; clas
   const longest = Math.max(1, ...lengths)
   const failed = shown.filter(run => markOf(run) === 'failed').length
   const text = shown.length === 0 ? 'No runs yet' : `Last ${plural(shown.length, 'run')}: ${failed} failed`
-  // A shortcut for the pointer. The page of the job lists the same runs as links.
+  // A click on a bar opens its run. Keyboard users find the same runs as links on the page of the job.
   const open = (event: MouseEvent) => {
     const bar = event.target instanceof Element ? event.target.closest<HTMLElement>('[data-run]') : null
     if (bar?.dataset.run === undefined) return

@@ -1,7 +1,7 @@
 import { useEffect, useState } from 'react'
 import { Input } from '@/ui/field'
 
-/** A search that follows typing after a moment. `/` leads to it. */
+/** A search field. It applies the text a moment after the last key. The key `/` focuses it. */
 export function SearchField({
   value,
   onChange,

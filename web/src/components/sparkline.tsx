@@ -1,4 +1,4 @@
-/** A small line without axes. Gaps (null) stay gaps. The figure beside it says the value. */
+/** A small line chart without axes. A null value is drawn as a gap. The exact value is shown beside the chart. */
 export function Sparkline({
   values,
   label,

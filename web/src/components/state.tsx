@@ -26,7 +26,7 @@ export function lookOf(props: Props): StateLook {
   return props.look
 }
 
-/** A state as icon and word: `<StateBadge run="failed" />`. Every state looks the same on all pages. */
+/** A state as an icon with its label, such as `<StateBadge run="failed" />`. A state has the same look on all pages. */
 export function StateBadge({ className, ...state }: Props & { className?: string }) {
   const look = lookOf(state as Props)
   const moves = 'run' in state && state.run === 'running'
@@ -42,7 +42,7 @@ export function StateBadge({ className, ...state }: Props & { className?: string
   )
 }
 
-/** The icon alone, with its word for screen readers. */
+/** The icon of a state, with its label for screen readers. */
 export function StateIcon({ size = 14, className, ...state }: Props & { size?: number; className?: string }) {
   const look = lookOf(state as Props)
   return (

@@ -8,7 +8,7 @@ function millis(at: At): number | null {
   return typeof at === 'number' ? at : instant(at)
 }
 
-/** `4 m ago`, with the exact time on hover. It counts by itself. */
+/** A relative time such as `4 m ago`, with the exact time as tooltip. It updates itself. */
 export function RelativeTime({ at, empty = '–', className }: { at: At; empty?: string; className?: string }) {
   const now = useNow()
   const value = millis(at)
@@ -20,7 +20,10 @@ export function RelativeTime({ at, empty = '–', className }: { at: At; empty?:
   )
 }
 
-/** `13:05:12`, or the date when it is not today, in the chosen zone. The full time and the distance are on hover. */
+/**
+ * A time in the chosen zone: `13:05:12`, or the date if it is not today. The tooltip shows the full time and the
+ * distance from now.
+ */
 export function Time({
   at,
   empty = '–',
@@ -42,7 +45,7 @@ export function Time({
   )
 }
 
-/** Time until a fire, to the second. */
+/** A countdown to a fire, in seconds. It updates itself. */
 export function Countdown({ at, empty = '–', className }: { at: At; empty?: string; className?: string }) {
   const now = useNow()
   const value = millis(at)
@@ -54,7 +57,7 @@ export function Countdown({ at, empty = '–', className }: { at: At; empty?: st
   )
 }
 
-/** `1.2 s`. With a start and no end it counts. */
+/** A duration such as `1.2 s`. With a start and without an end, it updates itself. */
 export function Duration({
   ms,
   from,

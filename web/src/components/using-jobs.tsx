@@ -15,7 +15,7 @@ import { Countdown } from './time'
 
 const PAGE_SIZE = 50
 
-/** The jobs that refer to something by name. Those that ended are left out until they are asked for. */
+/** The jobs that refer to a resource by its name. Ended jobs are shown on request. */
 export function UsingJobs({
   filter,
   nothing,

@@ -1,6 +1,6 @@
 /**
- * Collects what has become old and refreshes it with a minimum distance: the first touch after a rest acts at once, and
- * a flood of touches acts once per period. Nothing is lost: the last touch is always followed by a refresh.
+ * Limits how often each item is refreshed. The first touch of an item refreshes it at once. Later touches within its
+ * period are combined into one refresh at the end of the period, so each touch is followed by a refresh.
  */
 
 type Timer = { set: (run: () => void, ms: number) => unknown; now: () => number }
@@ -37,7 +37,7 @@ export class Coalescer<T extends readonly string[]> {
     this.#forget(now)
   }
 
-  /** While a tab is hidden, nothing is refreshed; what was touched is kept. */
+  /** Stops refreshes while the tab is hidden. Items that are touched in this time are refreshed by `resume`. */
   pause(): void {
     this.#paused = true
   }
@@ -60,7 +60,7 @@ export class Coalescer<T extends readonly string[]> {
     }, ms)
   }
 
-  /** Keys of single runs would add up over a day. */
+  /** Removes old entries, because the keys of single runs would otherwise use more memory with each run. */
   #forget(now: number): void {
     if (this.#last.size < 2000) return
     for (const [key, at] of this.#last) if (now - at > 10_000) this.#last.delete(key)

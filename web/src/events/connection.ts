@@ -1,11 +1,11 @@
 import { SseParser } from './sse'
 import type { Batch, StreamState, TimeballEvent } from './types'
 
-/** Events are handed on in batches of this period: 500 events a second become ten messages. */
+/** The period for which events are collected into one batch: 500 events per second become ten messages. */
 const BATCH_PERIOD_MS = 100
-/** More than this in one period, and pages read again instead. */
+/** If one period has more events than this, they are discarded, and pages fetch their data again. */
 const MAX_BATCH_EVENTS = 1000
-/** The server writes at least a comment every 15 s. */
+/** A connection without any data for this long is closed. The server sends at least a comment every 15 s. */
 const SILENCE_TIMEOUT_MS = 40_000
 const POLL_PERIOD_MS = 5000
 const RETRY_DELAY_MIN_MS = 500
@@ -13,7 +13,7 @@ const RETRY_DELAY_MAX_MS = 15_000
 
 type Listener = { onBatch: (batch: Batch) => void; onState: (state: StreamState) => void }
 
-/** The one connection for events of this browser. It reconnects for as long as it is wanted. */
+/** The connection of this browser for events. It reconnects until `stop` is called. */
 export class EventConnection {
   state: StreamState = 'connecting'
   #lastId: string | null = null
@@ -44,7 +44,7 @@ export class EventConnection {
     this.#events = []
   }
 
-  /** Tries again at once: the user signed in, or the machine is online again. */
+  /** Connects at once, without the rest of the delay: the user signed in, or the machine is online again. */
   retryNow(): void {
     this.#failures = 0
     if (this.#abort === null) this.start()
@@ -65,7 +65,7 @@ export class EventConnection {
     }
   }
 
-  /** One connection until it ends. Returns the delay until the next one. */
+  /** Opens one connection and reads it until it ends. Returns the delay in milliseconds before the next one. */
   async #connect(signal: AbortSignal): Promise<number> {
     const attempt = new AbortController()
     const cancel = () => attempt.abort()
@@ -165,7 +165,7 @@ export class EventConnection {
   #failed(): number {
     const delay = Math.min(RETRY_DELAY_MAX_MS, RETRY_DELAY_MIN_MS * 2 ** this.#failures)
     this.#failures++
-    // A single drop that the next try repairs is not worth a word.
+    // A single interruption is not shown, because the next try usually succeeds.
     if (this.#failures > 1 || this.state !== 'live') this.#set('waiting')
     return delay * (0.75 + Math.random() * 0.5)
   }

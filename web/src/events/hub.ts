@@ -7,7 +7,7 @@ import { LIVE_WORDS, refreshPeriod, type Touch, touchedBy } from './touched'
 import { openTransport, type Transport } from './transport'
 import type { Batch, StreamState } from './types'
 
-/** The events of this tab: pages may listen to them, and the query cache is refreshed by them. */
+/** Receives the events of this tab, refreshes the query cache, and passes the events to the pages that listen. */
 
 let state: StreamState = 'connecting'
 const stateListeners = new Set<() => void>()
@@ -16,7 +16,7 @@ let transport: Transport | null = null
 
 export function startEvents(client: QueryClient): void {
   const coalescer = new Coalescer<Touch>(refreshPeriod, touches => {
-    // With many single things at once, one pass over the cache serves them all.
+    // One pass over the cache invalidates all answers, however many items were touched.
     const wanted = new Set(touches.map(touch => touch.join('\n')))
     void client.invalidateQueries({
       predicate: ({ queryKey }) => {
@@ -39,7 +39,7 @@ export function startEvents(client: QueryClient): void {
     for (const listener of batchListeners) listener(batch)
   }
 
-  // The script of the worker is one more request: it comes after the first data.
+  // The script of the worker is one more request, so it is loaded after the first data of the page is shown.
   void firstDataShown.shown.then(() => {
     transport = openTransport(apiUrl('/v1/events'), message => {
       if (message.type === 'batch') onBatch(message.batch)
@@ -51,7 +51,7 @@ export function startEvents(client: QueryClient): void {
   })
 }
 
-/** After a sign-in or a sign-out: the connection belongs to the old credential. */
+/** Reconnects after a sign-in or a sign-out, because the connection was opened with the old credential. */
 export function restartEvents(): void {
   transport?.restart()
 }
@@ -65,7 +65,7 @@ export function useStreamState(): StreamState {
   return useSyncExternalStore(subscribeState, () => state)
 }
 
-/** Calls back with every batch of events while the component is shown. At most ten times a second. */
+/** Calls `onBatch` with each batch of events while the component is mounted, at most ten times per second. */
 export function useEvents(onBatch: (batch: Batch) => void): void {
   const latest = useRef(onBatch)
   useEffect(() => {

@@ -1,8 +1,8 @@
-/** Reads the frames of a text/event-stream, whatever the borders of the chunks. */
+/** Parses a text/event-stream into frames. A chunk may end anywhere in a frame. */
 
 export type Frame = { id: string | null; event: string; data: string }
 
-/** A line that is longer than this is a broken stream. */
+/** Maximum length of a line. The parser treats a longer one as an error of the stream. */
 const MAX_LINE_LENGTH = 1_000_000
 
 export class SseParser {
@@ -12,7 +12,7 @@ export class SseParser {
   #data: string[] = []
   #skipNewline = false
 
-  /** The id of the last frame, also of one without data: where the next connection begins. */
+  /** The id of the last frame, even if that frame had no data. The next connection continues after it. */
   get lastId(): string | null {
     return this.#id
   }

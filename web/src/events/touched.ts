@@ -1,15 +1,15 @@
 import { isJobEvent, isRunEvent, isRunsChanged, isWorkerEvent, type TimeballEvent } from './types'
 
-/** A prefix of query keys that an event makes old: `['run', 'r_1']`, or `['stats']`. */
+/** A prefix of the query keys that an event makes outdated, such as `['run', 'r_1']` or `['stats']`. */
 export type Touch = readonly [string, ...string[]]
 
-/** An attempt began or ended: the slots of a worker changed. */
+/** Events at which an attempt starts or ends, so that the used slots of a worker change. */
 const TAKES_OR_FREES_SLOTS = new Set(
   ['started', 'retrying', 'succeeded', 'failed', 'dead', 'cancelled'].map(name => `timeball.run.${name}`),
 )
 const DEAD = new Set(['timeball.run.dead', 'timeball.run.failed', 'timeball.run.queued'])
 
-/** Which cached answers an event makes old. */
+/** Returns the prefixes of the cached answers that an event makes outdated. */
 export function touchedBy(event: TimeballEvent): Touch[] {
   if (isRunEvent(event)) {
     const { runId, jobId } = event.data
@@ -22,7 +22,7 @@ export function touchedBy(event: TimeballEvent): Touch[] {
   if (isRunsChanged(event)) {
     const { runs, jobs, jobsTruncated, statuses } = event.data
     const touches: Touch[] = [['stats'], ['runs'], ['jobs'], ['workflow-run'], ['backfills'], ['workers']]
-    // Not every run is named: a page about one run cannot know, and reads again.
+    // The event does not name every run, so all answers about single runs are fetched again.
     if (runs.length < event.data.count) touches.push(['run'])
     else touches.push(...runs.map((id): Touch => ['run', id]))
     if (jobsTruncated) touches.push(['job'], ['workflow'])
@@ -44,7 +44,7 @@ export function touchedBy(event: TimeballEvent): Touch[] {
   return []
 }
 
-/** Everything that events keep current: read again after a reset. */
+/** The words of all answers that events keep current. They are fetched again after a reset. */
 export const LIVE_WORDS = [
   'stats',
   'timeline',
@@ -60,10 +60,10 @@ export const LIVE_WORDS = [
   'workers',
 ] as const
 
-/** How often the answers of one word are read again at most, in milliseconds. A page about one thing may be quicker. */
+/** Returns the minimum time in milliseconds between two refreshes of the answers with this prefix. */
 export function refreshPeriod(touch: Touch): number {
   if (touch[0] === 'stats') return 2000
-  // A forecast of many jobs takes the server a second or two.
+  // The server needs one or two seconds for a forecast of many jobs.
   if (touch[0] === 'forecast') return 15_000
   if (touch[0] === 'run' || touch[0] === 'workflow-run') return 500
   return 1000

@@ -1,7 +1,10 @@
 import { EventConnection } from './connection'
 import type { FromHolder, ToHolder } from './protocol'
 
-/** How a tab gets events. The tabs of a browser share one connection, because HTTP/1.1 allows six for all of them. */
+/**
+ * Delivers events to a tab. The tabs of a browser share one connection, because HTTP/1.1 allows six per server for all
+ * tabs together.
+ */
 export type Transport = { retry: () => void; restart: () => void; close: () => void }
 type Receive = (message: FromHolder) => void
 
@@ -54,7 +57,10 @@ function withoutWorker(url: string, receive: Receive): Transport {
   return direct(url, receive)
 }
 
-/** The tab that holds a lock connects, and passes on to the others. When it closes, the next one gets the lock. */
+/**
+ * The tab that holds a browser lock opens the connection, and sends the events to the other tabs. When it closes,
+ * another tab gets the lock.
+ */
 function leader(url: string, receive: Receive): Transport {
   const channel = new BroadcastChannel('timeball-events')
   const abort = new AbortController()
@@ -72,7 +78,7 @@ function leader(url: string, receive: Receive): Transport {
         channel.postMessage(message)
       }
       held = direct(url, both)
-      // What happened between two leaders is unknown.
+      // Events between the end of the last leader and this connection are missing, so pages fetch their data again.
       both({ type: 'batch', batch: { events: [], reset: true } })
       abort.signal.addEventListener('abort', () => resolve())
     })

@@ -13,7 +13,7 @@ export type RunEventData = {
   lateMs?: number
 }
 
-/** A summary of 250 ms in which so many runs changed that they are not named one by one. */
+/** A summary of the changes in 250 ms, sent when too many runs changed to name each one. */
 export type RunsChangedData = {
   count: number
   statuses: Partial<Record<RunStatus, number>>
@@ -23,10 +23,10 @@ export type RunsChangedData = {
   tags: Record<string, Partial<Record<RunStatus, number>>>
 }
 
-/** An event as the server sends it (CloudEvents). `data` depends on the type: use the guards below. */
+/** An event as the server sends it (CloudEvents). The type of `data` depends on `type`: use the guards below. */
 export type TimeballEvent = { id: string; type: string; subject: string | null; time: string; data: unknown }
 
-/** What a tab gets: some events, or the news that events are missing and everything has to be read again. */
+/** A batch of events for a tab. `reset` means that events are missing and all data must be fetched again. */
 export type Batch = { events: TimeballEvent[]; reset: boolean }
 
 /**

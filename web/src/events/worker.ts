@@ -2,7 +2,7 @@
 import { EventConnection } from './connection'
 import type { FromHolder, ToHolder } from './protocol'
 
-/** The SharedWorker: one for all tabs of this address. It connects while at least one tab is open. */
+/** The SharedWorker for all tabs of this origin. It keeps the connection open while at least one tab is open. */
 
 const ports = new Set<MessagePort>()
 let connection: EventConnection | null = null
@@ -22,7 +22,7 @@ function join(port: MessagePort, url: string): void {
   port.postMessage({ type: 'state', state: connection.state } satisfies FromHolder)
 }
 
-/** Another credential: what was read with the old one must not arrive any more. */
+/** Reconnects after the credential changed. Events that the old credential was allowed to read are discarded. */
 function restart(): void {
   const url = connection?.url
   if (url === undefined) return

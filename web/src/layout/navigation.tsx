@@ -2,7 +2,7 @@ import { Link } from '@tanstack/react-router'
 import { cx } from '@/ui/cx'
 import { Icon, type IconName } from '@/ui/icon'
 
-/** The pages, in the order of the navigation. `key` is the second key after `g`. */
+/** The pages in the order of the navigation. `key` is the second key of the shortcut, after `g`. */
 export const PAGES = [
   { to: '/', label: 'Overview', icon: 'overview', key: 'o', group: 'Watch' },
   { to: '/jobs', label: 'Jobs', icon: 'jobs', key: 'j', group: 'Watch' },
@@ -14,10 +14,14 @@ export const PAGES = [
   { to: '/forecast', label: 'Forecast', icon: 'forecast', key: 'f', group: 'Plan' },
   { to: '/workers', label: 'Workers', icon: 'workers', key: 'k', group: 'Operate' },
   { to: '/tasks', label: 'Tasks', icon: 'tasks', key: 't', group: 'Operate' },
-  { to: '/keys', label: 'Keys', icon: 'keys', key: 'y', group: 'Operate' },
+  { to: '/keys', label: 'Keys', icon: 'keys', key: 'y', group: 'Manage' },
+  { to: '/users', label: 'Users', icon: 'user', key: 'u', group: 'Manage' },
+  { to: '/usage', label: 'Usage', icon: 'sum', key: 'e', group: 'Manage' },
+  { to: '/tenants', label: 'Tenants', icon: 'globe', key: 'n', group: 'Manage' },
+  { to: '/audit-log', label: 'Audit log', icon: 'book', key: 'a', group: 'Manage' },
 ] as const satisfies readonly { to: string; label: string; icon: IconName; key: string; group: string }[]
 
-const GROUPS = ['Watch', 'Plan', 'Operate'] as const
+const GROUPS = ['Watch', 'Plan', 'Operate', 'Manage'] as const
 
 export function Navigation({ onChoose, slim }: { onChoose?: () => void; slim: boolean }) {
   return (

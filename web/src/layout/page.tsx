@@ -1,6 +1,6 @@
 import { type ReactNode, useEffect } from 'react'
 
-/** The head of a page: title, figures or text beside it, actions at the right; filters may stand below. */
+/** The head of a page: the title with figures or text beside it, actions on the right, and filters below. */
 export function PageHead({
   title,
   name,
@@ -8,7 +8,7 @@ export function PageHead({
   actions,
   children,
 }: {
-  title: ReactNode /** For the tab of the browser. */
+  title: ReactNode /** The title of the browser tab. */
   name: string
   detail?: ReactNode
   actions?: ReactNode
@@ -30,7 +30,7 @@ export function PageHead({
   )
 }
 
-/** A part of a page with a heading. */
+/** A section of a page, with a heading. */
 export function Section({
   title,
   aside,

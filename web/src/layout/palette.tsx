@@ -25,7 +25,7 @@ type Entry = {
   job?: Job
 }
 
-/** Finds jobs by name, runs and jobs by id, pages and actions. */
+/** The command palette. It finds jobs by name, runs and jobs by id, pages and actions. */
 export function Palette({ open, onClose, onHelp }: { open: boolean; onClose: () => void; onHelp: () => void }) {
   return (
     <Radix.Root open={open} onOpenChange={next => !next && onClose()}>

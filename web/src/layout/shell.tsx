@@ -15,7 +15,7 @@ import { ShortcutList } from './shortcut-list'
 import { AccountMenu, StreamMark, ThemeMenu, ZoneMenu } from './switches'
 import { TimeTips } from './time-tips'
 
-/** The frame around every page: navigation at the left, a bar on top, the page below. */
+/** The frame of every page: navigation on the left, a bar at the top, and the page. */
 export function Shell() {
   const [palette, setPalette] = useState(false)
   const [help, setHelp] = useState(false)
@@ -110,7 +110,7 @@ export function Shell() {
   )
 }
 
-/** The mark: a ball on its mast. */
+/** The logo: a time ball on its mast. */
 export function Ball({ size = 18 }: { size?: number }) {
   return (
     <svg aria-hidden="true" width={size} height={size} viewBox="0 0 18 18" className="shrink-0">
@@ -125,7 +125,7 @@ function skip(event: React.MouseEvent): void {
   document.getElementById('main')?.focus()
 }
 
-/** The field that a page marks as its search. */
+/** Focuses the search field of the page. Returns false if the page has none. */
 function focusSearch(): boolean {
   const field = document.querySelector<HTMLInputElement>('[data-search]')
   field?.focus()

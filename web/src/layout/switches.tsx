@@ -1,5 +1,5 @@
 import { useNavigate } from '@tanstack/react-router'
-import { enter } from '@/api/account'
+import { enter, leave } from '@/api/account'
 import { request } from '@/api/client'
 import { useMe } from '@/api/session'
 import { useStreamState } from '@/events/hub'
@@ -28,7 +28,7 @@ const STREAM: Record<StreamState, { label: string; text: string; dot: string }> 
   denied: { label: 'Signed out', text: 'Sign in to see changes as they happen.', dot: 'bg-bad' },
 }
 
-/** Whether this page is live. A word appears only when it is not. */
+/** Shows whether this page receives events. It has a text only if the page does not. */
 export function StreamMark() {
   const state = useStreamState()
   const look = STREAM[state]
@@ -61,7 +61,7 @@ export function ThemeMenu() {
   )
 }
 
-/** The zone in which times are shown. */
+/** The menu that chooses the time zone in which times are shown. */
 export function ZoneMenu() {
   const chosen = zone.use()
   const options = [
@@ -89,8 +89,9 @@ export function AccountMenu() {
   const navigate = useNavigate()
   const signOut = async () => {
     try {
-      await request('POST', '/v1/sign-out')
-      enter('/sign-in')
+      const { providerUrl } = await request<{ providerUrl: string | null }>('POST', '/v1/sign-out')
+      if (providerUrl === null) enter('/sign-in')
+      else leave(providerUrl)
     } catch (error) {
       toast.error('Could not sign out', error)
     }

@@ -8,7 +8,8 @@ type Tip = { at: number; x: number; y: number; below: boolean }
 const TIP_DELAY_MS = 250
 
 /**
- * The exact time of every `<time>` of the page on hover: one listener for all of them, since a list shows hundreds.
+ * Shows the exact time as the tooltip of each `<time>` element. All elements share one listener, because a list has
+ * hundreds of them.
  */
 export function TimeTips() {
   const [tip, setTip] = useState<Tip | null>(null)

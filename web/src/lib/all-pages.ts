@@ -2,7 +2,7 @@ import type { Page } from '@/api/types'
 
 const MAX_ITEMS = 2000
 
-/** Every item of a list that is short by nature, such as calendars: page after page, up to a limit. */
+/** Fetches all pages of a list that is usually short, such as calendars, up to a limit. */
 export async function allPages<T>(
   read: (cursor: string | undefined) => Promise<Page<T>>,
 ): Promise<{ items: T[]; more: boolean }> {

@@ -1,4 +1,7 @@
-/** An action over a filter. The API does it in one request, or in several, each after the cursor of the last. */
+/**
+ * An action on all items that a filter selects. The API processes them in one request or in several; each request
+ * continues at the cursor of the previous answer.
+ */
 
 export type BulkPage = {
   matched: number
@@ -9,15 +12,15 @@ export type BulkPage = {
 }
 
 export type BulkSum = {
-  /** How many were processed. */
+  /** The number of items that were processed. */
   matched: number
   changed: number
   skipped: number
-  /** The first refusals, each with the id of the run or the job. */
+  /** The first items that were refused, each with the id of the run or the job and the reason. */
   failed: readonly { id: string; detail: string }[]
 }
 
-/** How far an action is: it can continue from here after a failure. */
+/** The progress of an action. After a failed request, the action can continue from it. */
 export type BulkProgress = { sum: BulkSum; cursor: string | null; ended: boolean }
 
 export const BULK_START: BulkProgress = {
@@ -41,15 +44,15 @@ export function plusPage(sum: BulkSum, page: BulkPage): BulkSum {
   }
 }
 
-/** The reason without `job j_1` or `run r_1` in front, which stands beside it. */
+/** Returns the reason without `job j_1` or `run r_1` at its beginning, because the id is shown beside it. */
 function withoutId(detail: string, id: string): string {
   for (const start of [`job ${id} `, `run ${id} `]) if (detail.startsWith(start)) return detail.slice(start.length)
   return detail
 }
 
 /**
- * Sends one request after the other until all are processed, or `stopped` says so. A request that fails is thrown: what
- * `onProgress` got last is where to continue.
+ * Sends requests, one after the other, until all items are processed or `stopped` returns true. If a request fails, its
+ * error is thrown; the action can continue from the last progress that `onProgress` received.
  */
 export async function actInPages(
   from: BulkProgress,

@@ -1,17 +1,21 @@
 import { useSyncExternalStore } from 'react'
 
 /**
- * The server's time, as this browser knows it. Fires are due by the server's clock: a countdown that used the clock of
- * a laptop would be wrong by what that clock is wrong.
+ * The server's time minus the browser's, in milliseconds. Countdowns use the server's time, because runs are due by the
+ * clock of the server.
  */
 let offset = 0
 let known = false
 
-/** Takes over the server's time from an answer. `sentAt` and `receivedAt` are local times around the request. */
+/**
+ * Learns the server's time from an answer. `sentAt` and `receivedAt` are the browser's times of the request and the
+ * answer.
+ */
 export function learnServerTime(serverNow: number, sentAt: number, receivedAt: number): void {
   const delay = receivedAt - sentAt
   const next = serverNow + delay / 2 - receivedAt
-  // A difference below the delay says nothing: the local clock may well be right.
+  // A difference smaller than the delay of the request (at least 250 ms) is ignored, because the delay alone may cause
+  // it.
   if (!known || Math.abs(next - offset) > Math.max(250, delay))
     offset = Math.abs(next) < Math.max(250, delay) ? 0 : next
   known = true
@@ -21,7 +25,7 @@ export function serverNow(): number {
   return Date.now() + offset
 }
 
-/** One timer for the whole page, however many texts count. It rests while nothing listens or the tab is hidden. */
+/** The listeners of the one timer of the page. The timer stops while there are none, or while the tab is hidden. */
 const listeners = new Set<() => void>()
 let second = Math.floor(Date.now() / 1000) * 1000
 let timer: ReturnType<typeof setTimeout> | undefined
@@ -51,7 +55,7 @@ if (typeof document !== 'undefined') {
   })
 }
 
-/** The current second of the server's time. The component renders again each second. */
+/** Returns the current second of the server's time. The component renders again each second. */
 export function useNow(): number {
   return useSyncExternalStore(subscribe, () => second)
 }

@@ -6,8 +6,8 @@ import { type ListState, type PagedList, useListState } from './paged-list'
 const REFRESH_DISTANCE_MS = 2000
 
 /**
- * A list in pages that events keep current. `onBatch` patches the rows it can, and returns whether the list has to be
- * read again: the rows in view, and what is new at the top.
+ * A paged list that events keep current. `onBatch` changes the rows that it can update from the events, and returns
+ * true if the list must be fetched again (the rows in view, and new rows at the top).
  */
 export function useLiveList<T>(
   list: PagedList<T>,

@@ -3,7 +3,7 @@ import { ListCache, PagedList } from './paged-list'
 
 type Row = { id: string; text: string }
 
-/** A server with rows 0 to `size`, newest (highest) first, in pages of three. */
+/** Simulates a server with the rows 0 to `size` - 1, the highest (newest) first, in pages of three. */
 function server(size: number) {
   const rows = Array.from({ length: size }, (_, at): Row => ({ id: `r${at}`, text: 'old' })).reverse()
   const calls: (string | null)[] = []

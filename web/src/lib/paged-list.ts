@@ -1,33 +1,36 @@
 import { useSyncExternalStore } from 'react'
 
 /**
- * A long list that arrives in pages and stays live. It keeps the pages that were read, so that the way back from a
- * detail page finds list and position as they were.
+ * A long list that is fetched in pages and updated by events. It keeps the fetched pages, so that a user who returns
+ * from a detail page finds the list at the same position.
  */
 
 export type Fetched<T> = { items: T[]; nextCursor: string | null }
 export type FetchPage<T> = (cursor: string | null, signal: AbortSignal) => Promise<Fetched<T>>
 
 export type ListState<T> = {
-  /** The rows, newest first. The array is changed in place; `version` grows with each change. */
+  /** The rows, newest first. The array is changed in place; `version` increases with each change. */
   rows: readonly T[]
   version: number
-  /** The first page has been read. */
+  /** True when the first page has been fetched. */
   ready: boolean
   loading: boolean
   error: unknown
-  /** All pages have been read. */
+  /** True when all pages have been fetched. */
   complete: boolean
-  /** New rows that are not shown, because the reader has scrolled down. */
+  /** The number of new rows that are not shown, because the user has scrolled down. */
   unseen: number
 }
 
 export class PagedList<T> {
   readonly #rows: T[] = []
-  /** Where each row is, as a distance to the first page's first row: rows that come before change no entry. */
+  /**
+   * The position of each row by id, relative to the first row of the first page, so that rows inserted before it change
+   * no entry.
+   */
   readonly #index = new Map<string, number>()
   #before = 0
-  /** The cursor of each page, and the number of rows before it. */
+  /** The cursor of each fetched page, and the number of rows before the page. */
   readonly #pages: { cursor: string | null; start: number }[] = []
   readonly #listeners = new Set<() => void>()
   #head: T[] | null = null
@@ -43,9 +46,9 @@ export class PagedList<T> {
     complete: false,
     unseen: 0,
   }
-  /** Where the reader is. At the top, new rows appear at once. */
+  /** True if the list is scrolled to the top. New rows are then shown at once. */
   atTop = true
-  /** The first and last row in view. */
+  /** The indexes of the first and the last row in view. */
   range: readonly [number, number] = [0, 0]
   scrollTop = 0
 
@@ -66,7 +69,7 @@ export class PagedList<T> {
     return this.#index.has(id)
   }
 
-  /** Reads the next page, unless one is on its way. */
+  /** Fetches the next page, unless a page is being fetched or none is left. */
   readonly loadMore = async (): Promise<void> => {
     if (this.#state.loading || this.#state.complete) return
     const cursor = this.#cursor
@@ -84,7 +87,7 @@ export class PagedList<T> {
     }
   }
 
-  /** Begins again, and keeps the old rows until the first page is there. */
+  /** Fetches the list again from the first page. The old rows are shown until that page has arrived. */
   readonly restart = async (): Promise<void> => {
     this.#abort.abort()
     this.#abort = new AbortController()
@@ -99,7 +102,7 @@ export class PagedList<T> {
     }
   }
 
-  /** Reads what is new at the top, and the pages in view again. */
+  /** Fetches the new rows at the top and the pages in view. */
   readonly refresh = async (): Promise<void> => {
     if (this.#refreshing || !this.#state.ready) return
     this.#refreshing = true
@@ -112,13 +115,16 @@ export class PagedList<T> {
         else this.#replaceKnown(page.items)
       }
     } catch {
-      // The rows stay as they are; the next event asks again.
+      // After an error the rows stay unchanged. The next event causes another fetch.
     } finally {
       this.#refreshing = false
     }
   }
 
-  /** Changes rows that are known. `change` returns the new row, or the same one. Returns how many are different. */
+  /**
+   * Changes the rows with these ids that the list contains. `change` returns a new row, or the same one if nothing
+   * changed. Returns the number of changed rows.
+   */
   patch(ids: Iterable<string>, change: (row: T, id: string) => T): number {
     let changed = 0
     for (const id of ids) {
@@ -134,7 +140,7 @@ export class PagedList<T> {
     return changed
   }
 
-  /** Shows the new rows. */
+  /** Inserts the new rows at the top. */
   readonly showUnseen = (): void => {
     const head = this.#head
     this.#head = null
@@ -142,14 +148,17 @@ export class PagedList<T> {
     this.#change({ unseen: 0 })
   }
 
-  /** Ends what is on its way. */
+  /** Aborts the requests of this list. */
   stop(): void {
     this.#abort.abort()
     this.#abort = new AbortController()
     if (this.#state.loading) this.#change({ loading: false })
   }
 
-  /** A search may find nothing on a page and still have pages after it: reads on until there are rows. */
+  /**
+   * Fetches pages until one has rows. The server may return an empty page of a search although later pages have
+   * matches.
+   */
   async #next(cursor: string | null, signal: AbortSignal): Promise<Fetched<T>> {
     let page = await this.fetchPage(cursor, signal)
     while (page.items.length === 0 && page.nextCursor !== null && !signal.aborted) {
@@ -182,7 +191,10 @@ export class PagedList<T> {
     this.#change({ unseen: joins ? fresh : Math.max(fresh, this.#state.unseen) })
   }
 
-  /** True if the new rows no longer join the old ones: showing them means to begin again. */
+  /**
+   * True if there are rows between the new rows and the old ones that were not fetched. The list must then be fetched
+   * again to show the new rows.
+   */
   get hasGap(): boolean {
     return this.#state.unseen > 0 && this.#head === null
   }
@@ -223,8 +235,8 @@ export class PagedList<T> {
   }
 
   /**
-   * Puts a page that was read again in the place of the rows it covers: up to the last of them that it still has. Rows
-   * that it has no more do not match the filter any longer.
+   * Replaces the rows that a newly fetched page covers, up to the last of its rows that the list contains. Old rows in
+   * that range that the page does not contain are removed, because they no longer match the filter.
    */
   #replaceHead(items: readonly T[]): void {
     let covered = 0
@@ -254,7 +266,7 @@ export function useListState<T>(list: PagedList<T>): ListState<T> {
   return useSyncExternalStore(list.subscribe, list.state)
 }
 
-/** The lists that were shown last, by their filter: a page that is opened again finds its rows. */
+/** The lists that were shown last, by filter. A page that is opened again shows its rows at once. */
 export class ListCache<T> {
   readonly #lists = new Map<string, PagedList<T>>()
 

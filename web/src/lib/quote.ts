@@ -1,13 +1,16 @@
-/** Commands to copy: the same action in three languages. */
+/** The commands that a user can copy for an action: `curl`, the command line and Python. */
 
 export type Commands = { curl: string; cli: string | null; python: string | null }
 
-/** A word of a POSIX shell that means exactly this text. */
+/** Quotes a text as one word of a POSIX shell. */
 export function shellWord(text: string): string {
   return /^[A-Za-z0-9_@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`
 }
 
-/** `curl` with the address of this page's server. The key comes from the environment, never from the page. */
+/**
+ * Returns a `curl` command for a URL of this server. It reads the key from an environment variable; the page never
+ * inserts it.
+ */
 export function curl(method: string, url: string, body?: unknown): string {
   const words = ['curl -sS', '-H "Authorization: Bearer $TIMEBALL_TOKEN"']
   if (method !== 'GET' && !(method === 'POST' && body !== undefined)) words.push(`-X ${method}`)
@@ -16,7 +19,7 @@ export function curl(method: string, url: string, body?: unknown): string {
   return words.join(' ')
 }
 
-/** A Python literal for a JSON value. */
+/** Returns a JSON value as a Python literal. */
 export function pythonLiteral(value: unknown): string {
   if (value === null || value === undefined) return 'None'
   if (value === true) return 'True'
@@ -30,7 +33,7 @@ export function pythonLiteral(value: unknown): string {
   return String(value)
 }
 
-/** `client.retry_run("r_1", reason="…")`, with the lines that a script needs around it. */
+/** Returns a Python script with one call, such as `client.retry_run("r_1", reason="…")`. */
 export function python(
   method: string,
   args: readonly unknown[],
@@ -41,7 +44,10 @@ export function python(
   return `import timeball\n\nwith timeball.Client() as client:\n    client.${method}(${all.join(', ')})\n`
 }
 
-/** `timeball runs retry r_1 --reason '…'`. An option that is true has no value; one that is undefined or false is absent. */
+/**
+ * Returns a command such as `timeball runs retry r_1 --reason '…'`. An option with the value true is written without a
+ * value; one that is undefined or false is omitted.
+ */
 export function cli(
   words: readonly string[],
   options: Readonly<Record<string, string | number | boolean | readonly string[] | undefined>> = {},

@@ -1,4 +1,4 @@
-/** Readers for search parameters: whatever stands in the address, a page gets values that it understands. */
+/** Reads search parameters of an address. A value that a page cannot use is ignored. */
 
 type Raw = Record<string, unknown>
 
@@ -10,7 +10,7 @@ export function text(raw: Raw, name: string): string | undefined {
   return undefined
 }
 
-/** A list without repetitions. With `allowed`, only these. */
+/** Returns the values of a list without duplicates. If `allowed` is given, other values are removed. */
 export function list<T extends string>(raw: Raw, name: string, allowed?: readonly T[]): T[] | undefined {
   const value = raw[name]
   const values = Array.isArray(value) ? value : value === undefined ? [] : [value]
@@ -24,7 +24,7 @@ export function choice<T extends string>(raw: Raw, name: string, allowed: readon
   return allowed.find(item => item === value)
 }
 
-/** Without the names whose value is undefined, so that an address shows only what was chosen. */
+/** Removes the names whose value is undefined, so that the address contains only what the user chose. */
 export function compact<T extends Raw>(values: T): T {
   return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as T
 }

@@ -1,10 +1,10 @@
-/** Sequences of keys, such as `g j`. Pure. */
+/** Recognizes sequences of keys, such as `g j`. Pure functions. */
 
 export type Step = { typed: readonly string[]; match: number | null }
 
 /**
- * What one more key means. `known` are sequences written as `g j` or `Mod+k`; the first that matches wins. `typed` is
- * what has to be remembered for the next key: the beginning of a sequence, or nothing.
+ * Returns the effect of one more key. `known` are sequences such as `g j` or `Mod+k`; the first one that matches is
+ * used. `typed` in the result is the beginning of a sequence, which the caller keeps for the next key.
  */
 export function sequenceStep(typed: readonly string[], key: string, known: readonly string[]): Step {
   for (const before of typed.length > 0 ? [typed, []] : [typed]) {

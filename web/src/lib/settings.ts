@@ -11,7 +11,7 @@ export const navigationOpen = stored<boolean>(
   (value): value is boolean => typeof value === 'boolean',
 )
 
-/** Keeps the attribute that the style sheet looks at equal to the chosen theme. */
+/** Keeps the theme attribute of the document, which the style sheet uses, equal to the chosen theme. */
 export function followTheme(): void {
   const dark = window.matchMedia('(prefers-color-scheme: dark)')
   const apply = () => {

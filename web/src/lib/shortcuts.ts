@@ -1,7 +1,7 @@
 import { useEffect, useId, useRef, useSyncExternalStore } from 'react'
 import { sequenceStep } from './sequence'
 
-/** Keys of the whole page. A component registers its own while it is shown; `?` lists what is registered. */
+/** Keyboard shortcuts of the page. A component registers its shortcuts while it is mounted; `?` lists them. */
 
 export type Shortcut = { keys: string; label: string; run: () => void; hidden?: boolean }
 type Group = { id: string; name: string; shortcuts: readonly Shortcut[] }
@@ -37,7 +37,7 @@ function subscribe(listener: () => void): () => void {
   return () => listeners.delete(listener)
 }
 
-/** Keys belong to the page only when they are not typed into something, and no dialog is open. */
+/** Returns true if a key is a shortcut of the page: it is not typed into a field, and no dialog is open. */
 function belongsToPage(event: KeyboardEvent): boolean {
   if (event.defaultPrevented || event.altKey || event.isComposing) return false
   const target = event.target
@@ -55,7 +55,7 @@ function isDialogOpen(): boolean {
 let typed: readonly string[] = []
 let typedAt = 0
 
-/** Starts to listen. Later registrations win, so that a page may take over a key. */
+/** Starts to listen for keys. A later registration has precedence, so a page can override a shortcut of the frame. */
 export function startShortcuts(): void {
   window.addEventListener('keydown', event => {
     const withModifier = event.metaKey || event.ctrlKey

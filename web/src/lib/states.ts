@@ -1,7 +1,7 @@
 import type { JobStatus, RunStatus, Verdict } from '@/api/types'
 import type { IconName } from '@/ui/icon'
 
-/** How each state looks, everywhere: one word, one icon, one colour. The icons differ in outline. */
+/** The label, icon and colour of each state, on every page. The outlines of the icons differ. */
 export type StateLook = { label: string; icon: IconName; tone: Tone; meaning: string }
 
 /** Names of colours in styles.css. */
@@ -104,7 +104,10 @@ export const WORKER_STATES: Record<WorkerState, StateLook> = {
   left: { label: 'Left', icon: 'state-cancelled', tone: 'idle', meaning: 'It was stopped, and said goodbye.' },
 }
 
-/** The classes of the now line: one colour per class, by verdict, and by status where the run failed. */
+/**
+ * The kinds of marks in the now line, each with its own colour. The kind follows from the verdict, or from the status
+ * if the run failed.
+ */
 export type Mark = 'on_time' | 'late' | 'failed' | 'skipped' | 'missed' | 'running' | 'waiting'
 
 export const MARKS: Record<Mark, StateLook> = {

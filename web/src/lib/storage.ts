@@ -1,6 +1,6 @@
 import { useSyncExternalStore } from 'react'
 
-/** A value in localStorage that components can follow. Other tabs see changes as well. */
+/** A value in localStorage. Components render again when it changes, also in other tabs. */
 export type Stored<T> = { get: () => T; set: (value: T) => void; use: () => T }
 
 export function stored<T>(name: string, fallback: T, isValid: (value: unknown) => value is T): Stored<T> {
@@ -24,7 +24,7 @@ export function stored<T>(name: string, fallback: T, isValid: (value: unknown) =
     try {
       localStorage.setItem(key, JSON.stringify(next))
     } catch {
-      // The choice then holds for this page only.
+      // If localStorage cannot be written, the value is valid for this page only.
     }
     for (const listener of listeners) listener()
   }

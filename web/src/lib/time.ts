@@ -1,6 +1,8 @@
-/** Times and durations as text. Pure: the caller says what time it is. */
+/** Formats times and durations. Pure functions: the caller passes the current time. */
 
-/** `local`, `UTC`, or an IANA name. */
+import { MONTH_NAMES } from './calendar-names'
+
+/** A time zone: `local`, `UTC`, or an IANA name. */
 export type Zone = string
 
 const formatters = new Map<string, Intl.DateTimeFormat>()
@@ -26,7 +28,7 @@ export type ClockParts = {
   zone: string
 }
 
-/** The fields of an instant in a zone. `zone` is a short name, such as `CET` or `GMT+2`. */
+/** Returns the parts of an instant in a zone. The part `zone` is a short name, such as `CET` or `GMT+2`. */
 export function partsOf(at: number, zone: Zone): ClockParts {
   const parts: ClockParts = { year: '', month: '', day: '', hour: '', minute: '', second: '', zone: '' }
   const format = formatter(zone, {
@@ -45,13 +47,13 @@ export function partsOf(at: number, zone: Zone): ClockParts {
   return parts
 }
 
-/** `2026-11-18 13:05:12`. */
+/** Formats an instant as `2026-11-18 13:05:12`. */
 export function dateTime(at: number, zone: Zone): string {
   const p = partsOf(at, zone)
   return `${p.year}-${p.month}-${p.day} ${p.hour}:${p.minute}:${p.second}`
 }
 
-/** `2026-11-18 13:05:12.123 CET`: everything that is known about an instant. */
+/** Formats an instant as `2026-11-18 13:05:12.123 CET`, with milliseconds and zone. */
 export function fullDateTime(at: number, zone: Zone): string {
   const p = partsOf(at, zone)
   const millis = String(((at % 1000) + 1000) % 1000)
@@ -60,13 +62,16 @@ export function fullDateTime(at: number, zone: Zone): string {
   return `${p.year}-${p.month}-${p.day} ${p.hour}:${p.minute}:${p.second}.${millis} ${p.zone}`
 }
 
-/** `13:05:12`. */
+/** Formats an instant as `13:05:12`. */
 export function clockTime(at: number, zone: Zone): string {
   const p = partsOf(at, zone)
   return `${p.hour}:${p.minute}:${p.second}`
 }
 
-/** As short as it can be without doubt: `13:05:12` today, `Nov 17 13:05` in this year, else `2025-11-17`. */
+/**
+ * Formats an instant in the shortest unambiguous form: `13:05:12` today, `Nov 17 13:05` in this year, else
+ * `2025-11-17`.
+ */
 export function shortDateTime(at: number, now: number, zone: Zone): string {
   const p = partsOf(at, zone)
   const n = partsOf(now, zone)
@@ -75,17 +80,15 @@ export function shortDateTime(at: number, now: number, zone: Zone): string {
   return `${monthName(p.month)} ${Number(p.day)} ${p.hour}:${p.minute}`
 }
 
-/** `Nov 17 13:05`, also today; with the year in another year. */
+/** Formats an instant as `Nov 17 13:05`, and with the year if that is not the current one. */
 export function dayTime(at: number, now: number, zone: Zone): string {
   const p = partsOf(at, zone)
   const day = `${monthName(p.month)} ${Number(p.day)}`
   return `${day}${p.year === partsOf(now, zone).year ? '' : ` ${p.year}`} ${p.hour}:${p.minute}`
 }
 
-const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec']
-
 function monthName(month: string): string {
-  return MONTHS[Number(month) - 1] ?? month
+  return MONTH_NAMES[Number(month) - 1]?.slice(0, 3) ?? month
 }
 
 export function zoneName(zone: Zone): string {
@@ -102,7 +105,7 @@ export function isZone(zone: string): boolean {
   }
 }
 
-/** An RFC 3339 time as milliseconds, or null for nothing and for text that is no time. */
+/** Returns an RFC 3339 time in milliseconds. Returns null if the text is missing, empty or not a time. */
 export function instant(text: string | null | undefined): number | null {
   if (!text) return null
   const at = Date.parse(text)
@@ -114,7 +117,7 @@ const MINUTE = 60 * SECOND
 const HOUR = 60 * MINUTE
 const DAY = 24 * HOUR
 
-/** Two units at most: `0 ms`, `840 ms`, `1.2 s`, `48 s`, `3 m 12 s`, `2 h 5 m`, `3 d 4 h`. */
+/** Formats a duration with at most two units: `0 ms`, `840 ms`, `1.2 s`, `48 s`, `3 m 12 s`, `2 h 5 m`, `3 d 4 h`. */
 export function duration(ms: number): string {
   if (ms < 0) return `-${duration(-ms)}`
   if (ms < 1) return ms === 0 ? '0 ms' : '<1 ms'
@@ -133,7 +136,7 @@ function pair(ms: number, large: number, largeName: string, small: number, small
   return rest === 0 ? first : `${first} ${rest} ${smallName}`
 }
 
-/** One unit: `now`, `12 s ago`, `in 3 m`, `4 h ago`, `in 2 d`. */
+/** Formats the distance from now with one unit: `now`, `12 s ago`, `in 3 m`, `4 h ago`, `in 2 d`. */
 export function relative(at: number, now: number): string {
   const distance = at - now
   const size = Math.abs(distance)
@@ -149,7 +152,10 @@ export function oneUnit(ms: number): string {
   return `${Math.floor(ms / DAY)} d`
 }
 
-/** Time until a fire: `0:42`, `12:05`, `3:04:05`, `2 d 3 h`. A countdown never shows less than is left. */
+/**
+ * Formats the time until a fire: `0:42`, `12:05`, `3:04:05`, `2 d 3 h`. A fraction of a second counts as a second, so a
+ * countdown never shows less time than is left.
+ */
 export function countdown(at: number, now: number): string {
   const left = Math.ceil((at - now) / SECOND)
   if (left <= 0) return 'now'
@@ -165,7 +171,7 @@ export function count(value: number): string {
   return value.toLocaleString('en-US')
 }
 
-/** `1.2k`, `34k`, `5.1M`: for figures in small places. */
+/** Formats a number for narrow places: `1.2k`, `34k`, `5.1M`. */
 export function shortCount(value: number): string {
   if (value < 1000) return String(Math.round(value))
   if (value < 9950) return `${(value / 1000).toFixed(1)}k`
@@ -173,7 +179,7 @@ export function shortCount(value: number): string {
   return `${(value / 1_000_000).toFixed(1)}M`
 }
 
-/** `1 run`, `2,400 runs`. */
+/** Formats a number with its noun: `1 run`, `2,400 runs`. */
 export function plural(value: number, one: string, many = `${one}s`): string {
   return `${count(value)} ${value === 1 ? one : many}`
 }

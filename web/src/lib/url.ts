@@ -1,17 +1,19 @@
-/** Addresses. The page may be served below any prefix: everything is relative to the document's base. */
+/** Builds URLs. The page may be served below any path prefix, so all URLs are relative to the base of the document. */
 
 export function baseUrl(): URL {
   return new URL('.', document.baseURI)
 }
 
-/** The absolute address of an API path, such as `/v1/jobs`. */
+/** Returns the absolute URL of an API path, such as `/v1/jobs`. */
 export function apiUrl(path: string): string {
   return new URL(path.replace(/^\//, ''), baseUrl()).href
 }
 
 export type QueryValue = string | number | boolean | null | undefined | readonly (string | number)[]
 
-/** `?a=1&b=2&b=3`, or nothing. Empty values are left out; a list repeats its name. */
+/**
+ * Returns a query string such as `?a=1&b=2&b=3`, or an empty text. Empty values are omitted; a list repeats its name.
+ */
 export function queryString(query: Readonly<Record<string, QueryValue>> | undefined): string {
   if (query === undefined) return ''
   const params = new URLSearchParams()
@@ -24,7 +26,7 @@ export function queryString(query: Readonly<Record<string, QueryValue>> | undefi
   return text === '' ? '' : `?${text}`
 }
 
-/** The opposite: one value is a string, several are a list. */
+/** Parses a query string. A name that occurs once has a string as its value, one that occurs several times a list. */
 export function parseQuery(text: string): Record<string, string | string[]> {
   const found: Record<string, string | string[]> = {}
   for (const [name, value] of new URLSearchParams(text)) {
@@ -36,7 +38,10 @@ export function parseQuery(text: string): Record<string, string | string[]> {
   return found
 }
 
-/** The address if it may become a link: http and https alone, so that text from jobs cannot run code. */
+/**
+ * Returns the URL if it may be used as a link, else null. Only http and https are allowed, so that a text of a job
+ * cannot run code.
+ */
 export function safeHref(text: string): string | null {
   try {
     const url = new URL(text)

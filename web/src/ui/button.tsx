@@ -17,7 +17,9 @@ export type ButtonProps = ComponentProps<'button'> & {
   icon?: IconName
   small?: boolean
   busy?: boolean
-  /** Why the button cannot be used. It is then disabled, and says so on hover and to screen readers. */
+  /**
+   * The reason why the button is disabled, shown as a tooltip and read by screen readers; undefined if it is enabled.
+   */
   why?: string | undefined
 }
 
@@ -54,7 +56,7 @@ export function Button({
   return blocked ? <Tooltip text={why}>{button}</Tooltip> : button
 }
 
-/** A button with an icon alone. `label` is its name, and its tooltip. */
+/** A button with only an icon. `label` is its accessible name and its tooltip. */
 export function IconButton({
   label,
   icon,
@@ -88,7 +90,7 @@ export function IconButton({
   )
 }
 
-/** The same for rows of long lists: with the tooltip of the browser, which costs nothing until it is shown. */
+/** A button with an icon for rows of long lists. It uses the browser's tooltip, which needs no component per row. */
 export function RowButton({
   label,
   icon,

@@ -11,12 +11,15 @@ type Props = {
   /** One sentence below the title. */
   description?: ReactNode
   children?: ReactNode
-  /** Buttons, the one that acts last. */
+  /** The buttons. The one that executes the action is the last. */
   footer?: ReactNode
   wide?: boolean
 }
 
-/** A dialog in the middle of the page. Focus stays inside, Escape closes it, and focus returns where it was. */
+/**
+ * A dialog in the middle of the page. It keeps the focus inside, closes with Escape, and then returns the focus to the
+ * previous element.
+ */
 export function Dialog({ open, onClose, title, description, children, footer, wide = false }: Props) {
   return (
     <Radix.Root open={open} onOpenChange={next => !next && onClose()}>
@@ -40,7 +43,7 @@ export function Dialog({ open, onClose, title, description, children, footer, wi
   )
 }
 
-/** The same at the right edge, over the full height: details beside a list. */
+/** A dialog at the right edge with the full height, for details beside a list. */
 export function Drawer({ open, onClose, title, description, children, footer, wide = false }: Props) {
   return (
     <Radix.Root open={open} onOpenChange={next => !next && onClose()}>
@@ -64,7 +67,7 @@ export function Drawer({ open, onClose, title, description, children, footer, wi
   )
 }
 
-/** The dialog itself gets the focus, unless a field in it has asked for it: no button is pressed by accident. */
+/** Focuses the dialog unless one of its fields has `autoFocus`, so that no button is pressed by accident. */
 function focusContent(event: Event): void {
   event.preventDefault()
   const content = event.currentTarget
@@ -80,7 +83,7 @@ function Header({ title, description, onClose }: { title: ReactNode; description
           <Radix.Description className="text-ink-2 text-sm">{description}</Radix.Description>
         )}
       </div>
-      {/* Without a tooltip: Escape would close that first. */}
+      {/* The button has no tooltip, because Escape would close the tooltip before the dialog. */}
       <button
         type="button"
         aria-label="Close"

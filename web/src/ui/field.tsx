@@ -16,7 +16,7 @@ export function Select({ className, ...rest }: ComponentProps<'select'>) {
   return <select {...rest} className={cx(BOX, 'h-8 pr-7', className)} />
 }
 
-/** A label, a control, a hint, and what is wrong with the value. The control gets what screen readers need. */
+/** A label, a control, a hint, and the error of the value. The control gets the attributes that screen readers need. */
 export function Field({
   label,
   hint,
@@ -62,7 +62,7 @@ export function Kbd({ children }: { children: ReactNode }) {
   )
 }
 
-/** A few values beside each other, one of them chosen. */
+/** A choice between a few values, shown side by side. */
 export function Segments<T extends string>({
   value,
   onChange,

@@ -1,4 +1,7 @@
-/** What had the focus before a dialog or a menu took it. A dialog that a menu opened returns it to the menu's button. */
+/**
+ * The element that had the focus before a dialog or a menu opened. For a dialog that a menu opened, this is the button
+ * of the menu.
+ */
 let before: HTMLElement | null = null
 
 export function followFocus(): void {
@@ -7,7 +10,10 @@ export function followFocus(): void {
   })
 }
 
-/** For `onCloseAutoFocus`. Radix itself returns the focus only to a button that it has made a trigger. */
+/**
+ * Returns the focus to the previous element; for `onCloseAutoFocus`. Radix itself returns the focus only to its own
+ * triggers.
+ */
 export function returnFocus(event: Event): void {
   event.preventDefault()
   if (before?.isConnected === true) before.focus()

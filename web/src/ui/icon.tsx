@@ -1,6 +1,6 @@
 import type { SVGProps } from 'react'
 
-/** Outlines on a grid of 16, drawn with a stroke of 1.5. An entry may have several paths. */
+/** The paths of the icons, on a grid of 16 with a stroke of 1.5. An icon may have several paths. */
 const PATHS = {
   overview: ['M1.75 8.5h3l1.75-5 3 9.5 1.75-4.5h3'],
   jobs: ['M2.75 4.25h10.5M2.75 8h10.5M2.75 11.75h6.5'],
@@ -12,6 +12,7 @@ const PATHS = {
   forecast: ['M2.25 13.75v-4M6 13.75V6.25M9.75 13.75v-5.5M13.5 13.75V2.5'],
   workers: ['M2.25 2.75h11.5v4.5H2.25zM2.25 8.75h11.5v4.5H2.25zM4.75 5h.01M4.75 11h.01'],
   tasks: ['M5.5 4.5 2 8l3.5 3.5M10.5 4.5 14 8l-3.5 3.5'],
+  sum: ['M12.5 4.5V2.75h-9L8 8l-4.5 5.25h9V11.5'],
   keys: ['M9.75 8.75a3.5 3.5 0 1 1 .5-4.9 3.5 3.5 0 0 1-.5 4.9zM5.1 8.3l-3 3v2.45h2.4v-1.7h1.7v-1.7l.9-.9'],
   search: ['M7 12.25a5.25 5.25 0 1 0 0-10.5 5.25 5.25 0 0 0 0 10.5zM10.75 10.75l3.5 3.5'],
   sun: [
@@ -60,7 +61,7 @@ const PATHS = {
   book: [
     'M3 2.5h4.25c.5 0 .75.3.75.75v10c0-.5-.25-.75-.75-.75H3zM13 2.5H8.75c-.5 0-.75.3-.75.75v10c0-.5.25-.75.75-.75H13z',
   ],
-  // States. Their outlines differ, so that no state is known by its colour alone.
+  // The icons of states have different outlines, so that states can be distinguished without colour.
   'state-clock': ['M8 14.25a6.25 6.25 0 1 0 0-12.5 6.25 6.25 0 0 0 0 12.5zM8 4.75V8l2.25 1.5'],
   'state-lock': ['M3.25 7.25h9.5v6.5h-9.5zM5.25 7V4.75a2.75 2.75 0 0 1 5.5 0V7'],
   'state-queue': ['M3.5 2h9M3.5 14h9M4.75 2v2.5L8 8l3.25-3.5V2M4.75 14v-2.5L8 8l3.25 3.5V14'],

@@ -41,7 +41,7 @@ export function MenuItem({
   onSelect: () => void
   children: ReactNode
   danger?: boolean
-  /** Why it cannot be chosen. */
+  /** The reason why the item is disabled; undefined if it is enabled. */
   why?: string | undefined
   hint?: ReactNode
 }) {
@@ -57,7 +57,7 @@ export function MenuItem({
   )
 }
 
-/** One of several values, with a mark at the chosen one. */
+/** A menu with one selected value, which has a check mark. */
 export function MenuChoice<T extends string>({
   value,
   onChange,
@@ -82,7 +82,7 @@ export function MenuChoice<T extends string>({
   )
 }
 
-/** Several of several values. The menu stays open. */
+/** A menu item that can be checked beside others. The menu stays open. */
 export function MenuCheck({
   checked,
   onChange,

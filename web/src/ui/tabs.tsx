@@ -1,7 +1,7 @@
 import * as Radix from '@radix-ui/react-tabs'
 import type { ReactNode } from 'react'
 
-/** Tabs below a heading. Keep the chosen one in the address, so that a link leads to it. */
+/** Tabs below a heading. The page stores the selected tab in the address, so that links can refer to it. */
 export function Tabs<T extends string>({
   value,
   onChange,

@@ -3,7 +3,9 @@ import { advice } from '@/api/problem'
 import { Button, IconButton } from './button'
 import { Icon } from './icon'
 
-/** Short messages at the lower edge. They stay for a while, longer while the pointer is over them. */
+/**
+ * Short messages at the bottom of the page. They disappear after some seconds, and later if the pointer is over them.
+ */
 
 type Toast = {
   id: number
@@ -54,7 +56,7 @@ function show(toast: Omit<Toast, 'id'>): () => void {
 export const toast = {
   done: (text: string, action?: Toast['action']) =>
     show({ kind: 'done', text, ...(action === undefined ? {} : { action }) }),
-  /** Says that something was done, with a button that takes it back while the message is shown. */
+  /** Reports that an action was done, with a button that undoes it while the message is shown. */
   undo: (text: string, undo: () => void) => show({ kind: 'done', text, action: { label: 'Undo', run: undo } }),
   error: (text: string, error: unknown) =>
     show({ kind: 'bad', text, detail: `${error instanceof Error ? error.message : ''} ${advice(error)}`.trim() }),

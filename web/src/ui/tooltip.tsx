@@ -3,7 +3,7 @@ import type { ReactNode } from 'react'
 
 export const TooltipProvider = Radix.Provider
 
-/** Text on hover and on focus. The child must take a ref: a button, a link, a span. */
+/** A tooltip on hover and on focus. Its child must accept a ref, as a button, a link or a span does. */
 export function Tooltip({
   text,
   hint,

@@ -1,14 +1,14 @@
-/** Tasks over time: bars in percent of the shown range. */
+/** Computes the bars of tasks over time, in percent of the shown range. */
 
 export type TimedTask = { name: string; status: string; startTime: string | null; endTime: string | null }
 
 export type Bar = {
   name: string
   status: string
-  /** Percent from the left, and width. Null while it has not started. */
+  /** The left edge in percent; null if the task has not started. `width` is in percent, too. */
   left: number | null
   width: number
-  /** It began before the range: a retry keeps the tasks that succeeded earlier. */
+  /** True if the task started before the shown range. A retry keeps the tasks that succeeded earlier. */
   earlier: boolean
   running: boolean
   ms: number | null
@@ -16,7 +16,9 @@ export type Bar = {
 
 export type Range = { from: number; to: number }
 
-/** From the start of the run to its end, or to now while it runs; at least one second. */
+/**
+ * Returns the shown range: from the start of the run to its end, or to now if it has not ended; at least one second.
+ */
 export function rangeOf(
   run: { startTime: string | null; fireTime: string; endTime: string | null },
   now: number,
@@ -46,7 +48,7 @@ export function barOf(task: TimedTask, range: Range, now: number): Bar {
 
 const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 43_200, 86_400, 604_800]
 
-/** Marks at round distances from the start, at most `most` of them. */
+/** Returns at most `most` ticks at round distances from the start. */
 export function ticksOf(range: Range, most: number): { percent: number; ms: number }[] {
   const length = range.to - range.from
   const step = (STEPS.find(seconds => length / (seconds * 1000) <= most) ?? Math.ceil(length / most / 1000)) * 1000

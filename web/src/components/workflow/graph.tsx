@@ -20,7 +20,7 @@ import { arrowsOf, fitTasks, type LayoutTask, NODE_HEIGHT, NODE_WIDTH } from './
 import { taskEnded, taskLook } from './states'
 
 export type GraphTask = LayoutTask & {
-  /** Null in a workflow that is not a run. */
+  /** The status of the task; null if the workflow is not shown as a run. */
   status: string | null
   detail?: string
   startTime?: string | null
@@ -34,10 +34,13 @@ type TaskNode = Node<TaskData, 'task'>
 const NODE_TYPES = { task: TaskBox }
 const MAX_HEIGHT = 560
 const MIN_HEIGHT = 180
-/** Space below the boxes, so that the buttons cover none. */
+/** Space below the boxes, so that the buttons cover no box. */
 const CONTROLS_HEIGHT = 28
 
-/** The tasks of a workflow as boxes with arrows, coloured by state. Loaded when a page shows it. */
+/**
+ * The graph of a workflow: tasks as boxes in the colour of their state, needs as arrows. Its code is loaded when a page
+ * shows it.
+ */
 export function WorkflowGraph({
   tasks,
   chosen,
@@ -71,7 +74,7 @@ function Picture({
   const width = useWidth(box)
   const { fitView, zoomIn, zoomOut } = useReactFlow()
   const shape = JSON.stringify(tasks.map(task => [task.name, task.needs]))
-  // The places depend on shape and width alone: a change of state never moves a box.
+  // The layout depends on the tasks, their needs and the width only, so a change of state never moves a box.
   const picture = useMemo(() => {
     const list = (JSON.parse(shape) as [string, string[]][]).map(([name, needs]) => ({ name, needs }))
     return fitTasks(list, width || 1000, MAX_HEIGHT)
@@ -130,7 +133,7 @@ function Picture({
         elementsSelectable={onChoose !== undefined}
         minZoom={0.1}
         maxZoom={1.6}
-        // The wheel scrolls the page; with Ctrl it zooms.
+        // The mouse wheel scrolls the page. With Ctrl it zooms the graph.
         zoomOnScroll={false}
         preventScrolling={false}
         deleteKeyCode={null}

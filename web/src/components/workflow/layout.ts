@@ -1,6 +1,6 @@
 import { Graph, layout } from '@dagrejs/dagre'
 
-/** Where the tasks of a workflow stand in the picture, and which arrows lead from one to another. */
+/** Computes the positions of the tasks in the graph of a workflow, and the arrows between them. */
 
 export type LayoutTask = { name: string; needs: readonly string[] }
 export type Placed = { name: string; x: number; y: number }
@@ -12,7 +12,10 @@ export const NODE_HEIGHT = 52
 const GAP_BETWEEN = 22
 const GAP_RANKS = { right: 44, down: 34 }
 
-/** Beyond this, ordering the rows to avoid crossings takes too long, and a simple grid of ranks is used. */
+/**
+ * Maximum number of tasks for which rows are ordered to avoid crossings. That takes too long for more tasks; they are
+ * placed in a grid by rank.
+ */
 export const MAX_ORDERED_TASKS = 150
 
 export function arrowsOf(tasks: readonly LayoutTask[]): Arrow[] {
@@ -22,13 +25,16 @@ export function arrowsOf(tasks: readonly LayoutTask[]): Arrow[] {
   )
 }
 
-/** How many tasks come before each one on its longest way from the start. A cycle, which the API refuses, ends at 0. */
+/**
+ * Returns the rank of each task: the number of tasks before it on the longest path to it. In a cycle, which the API
+ * rejects, the need that closes the cycle is ignored.
+ */
 export function ranksOf(tasks: readonly LayoutTask[]): Map<string, number> {
   const byName = new Map(tasks.map(task => [task.name, task]))
   const ranks = new Map<string, number>()
   const entered = new Set<string>()
   for (const start of tasks) {
-    // Without recursion: a chain of ten thousand tasks would exceed the stack.
+    // This loop has its own stack, because recursion fails for a chain of ten thousand tasks.
     const stack = [start.name]
     while (stack.length > 0) {
       const name = stack[stack.length - 1] ?? ''
@@ -80,7 +86,7 @@ export type Picture = { places: Placed[]; direction: Direction; zoom: number; he
 const MAX_ZOOM = 1
 const MARGIN = 28
 
-/** The direction in which the boxes are larger in the space that there is, and the height that the picture needs. */
+/** Returns the layout in the direction in which the boxes are larger, with the height that it needs. */
 export function fitTasks(tasks: readonly LayoutTask[], width: number, maxHeight: number): Picture {
   const right = inDirection(tasks, 'right', width, maxHeight)
   if (right.zoom >= 0.8) return right

@@ -1,7 +1,7 @@
 import type { RunStatus } from '@/api/types'
 import { RUN_STATES, type StateLook } from '@/lib/states'
 
-/** A task that its needed tasks hold back has no run yet, and so no state of a run. */
+/** The state of a task that waits for the tasks that it needs. It has no run yet, so it has no status of a run. */
 const WAITING: StateLook = {
   label: 'Waiting',
   icon: 'state-clock',

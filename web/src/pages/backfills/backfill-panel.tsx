@@ -12,7 +12,7 @@ import { cancelCommands } from './commands'
 import { type Backfill, isOver, lookOf, runsFilter } from './model'
 import { ProgressBar, ProgressWords } from './progress'
 
-/** One backfill: how far it is, what it covers, and the way to its runs. */
+/** The details of one backfill: its progress, its range, and a link to its runs. */
 export function BackfillPanel({
   backfill,
   onClose,
@@ -22,7 +22,7 @@ export function BackfillPanel({
   onClose: () => void
   onCancel: () => void
 }) {
-  const denied = useDenied('write')
+  const denied = useDenied('run')
   const why = denied ?? (isOver(backfill) ? 'It has ended.' : undefined)
   const runs = (which: 'all' | 'failed' | 'live', text: string) => (
     <Link to="/runs" search={runsFilter(backfill, which)} className="text-accent hover:underline">

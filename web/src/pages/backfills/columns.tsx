@@ -107,7 +107,7 @@ export function columnsOf(cancel: ((backfill: Backfill) => void) | null): readon
   ]
 }
 
-/** Always with the date: a range of days would read as one of hours. */
+/** Both ends have a date, so that a range of days is not confused with one of hours. */
 function Range({ row }: { row: Backfill }) {
   const shown = zone.use()
   const text = (at: string) => dayTime(Date.parse(at), serverNow(), shown)
@@ -124,7 +124,7 @@ export function Left({ row }: { row: Backfill }) {
   return <span className="text-ink-2">{duration(Math.max(1000, Math.round(left / 1000) * 1000))}</span>
 }
 
-/** Two lines for a phone. */
+/** A row on a narrow screen, in two lines. */
 export function CompactBackfill({ row }: { row: Backfill }) {
   return (
     <div className="grid gap-1">

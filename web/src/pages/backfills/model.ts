@@ -32,7 +32,7 @@ export function isOver(backfill: Pick<Backfill, 'status'>): boolean {
   return backfill.status === 'completed' || backfill.status === 'cancelled'
 }
 
-/** The parts of the bar, in the order in which fires pass through them. What is left has no part. */
+/** Returns the parts of the progress bar, from ended to live fires. Fires without a run have no part. */
 export function partsOf(backfill: Backfill) {
   return [
     { name: 'succeeded', value: backfill.succeeded, fill: 'bg-ok' },
@@ -42,7 +42,10 @@ export function partsOf(backfill: Backfill) {
   ] as const
 }
 
-/** What a screen reader says, and the hint of the bar: `12 of 40 done: 10 succeeded, 2 failed; 1 running`. */
+/**
+ * Returns the text of the progress bar for screen readers and its tooltip: `12 of 40 fires done: 10 succeeded, 2
+ * failed, 1 running`.
+ */
 export function progressText(backfill: Backfill): string {
   const parts = partsOf(backfill).filter(part => part.value > 0)
   const detail = parts.map(part => `${part.value.toLocaleString('en-US')} ${part.name}`).join(', ')
@@ -52,7 +55,7 @@ export function progressText(backfill: Backfill): string {
 
 const MIN_DONE_FOR_ESTIMATE = 3
 
-/** Milliseconds until the end at the pace so far; null while that says nothing. */
+/** Returns the estimated milliseconds until the end, from the mean speed; null while there is too little data. */
 export function timeLeft(backfill: Backfill, now: number): number | null {
   const since = instant(backfill.createdAt)
   if (backfill.status !== 'running' || backfill.done < MIN_DONE_FOR_ESTIMATE || since === null || now <= since)
@@ -61,8 +64,8 @@ export function timeLeft(backfill: Backfill, now: number): number | null {
 }
 
 /**
- * The runs of a backfill as a filter of the list of runs: those of its job that a backfill made, with fire times in its
- * range.
+ * Returns the filter that selects the runs of a backfill in the list of runs: the job, the origin, and the range of
+ * fire times.
  */
 export function runsFilter(backfill: Backfill, which: 'all' | 'failed' | 'live'): RunsSearch {
   return {

@@ -3,7 +3,7 @@ import { JobFinder } from '@/components/job-chip'
 import { Dialog } from '@/ui/dialog'
 import { BackfillDialog } from '../job/backfill-dialog'
 
-/** First the job, then the range: the second step is the dialog of the job's page. */
+/** Asks for a job, and then for the range with the dialog of the page of a job. */
 export function NewBackfill({ jobId, onClose }: { jobId: string | undefined; onClose: () => void }) {
   const [chosen, setChosen] = useState(jobId)
   if (chosen !== undefined) return <BackfillDialog jobId={chosen} onClose={onClose} />

@@ -27,12 +27,12 @@ const PAGE_SIZE = 50
 const rowKey = (row: Backfill) => row.backfillId
 const compactRow = (row: Backfill) => <CompactBackfill row={row} />
 
-/** Requests to run the fires of a past range, newest first, with their progress. */
+/** The list of all backfills, newest first, with their progress. */
 export function Page() {
   const search = backfillsSearch(route.useSearch())
   const { jobId } = search
   const navigate = route.useNavigate()
-  const denied = useDenied('write')
+  const denied = useDenied('run')
   const [isNew, setNew] = useState(false)
   const [cancels, setCancels] = useState<Backfill | null>(null)
   const set = useCallback(
@@ -117,7 +117,7 @@ export function Page() {
   )
 }
 
-/** The backfill of the address: from the list, or read by its id if the list does not have it. */
+/** Shows the backfill that the address names. If the list does not contain it, it is fetched by its id. */
 function Opened({
   backfillId,
   known,

@@ -2,7 +2,7 @@ import { count } from '@/lib/time'
 import { cx } from '@/ui/cx'
 import { type Backfill, partsOf, progressText } from './model'
 
-/** Done, failed, cancelled and running fires of all, as a bar. */
+/** A bar with the done, failed, cancelled and running fires of a backfill. */
 export function ProgressBar({ backfill, className }: { backfill: Backfill; className?: string }) {
   const text = progressText(backfill)
   return (
@@ -32,7 +32,7 @@ export function ProgressBar({ backfill, className }: { backfill: Backfill; class
   )
 }
 
-/** The same as words, each with its colour. */
+/** The numbers of the progress bar as text, each in its colour. */
 export function ProgressWords({ backfill }: { backfill: Backfill }) {
   const left = {
     name: backfill.status === 'cancelled' ? 'never run' : 'not yet run',

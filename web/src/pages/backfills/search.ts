@@ -2,7 +2,7 @@ import { compact, text } from '@/lib/search'
 
 export type BackfillsSearch = {
   jobId?: string | undefined
-  /** The id of the backfill that is open. */
+  /** The id of the open backfill. */
   backfill?: string | undefined
 }
 

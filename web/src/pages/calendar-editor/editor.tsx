@@ -91,7 +91,7 @@ export function Editor({ initial, name: saved }: { initial: JobDocument; name?: 
   )
 }
 
-/** The editor with the errors that the server finds while the calendar is edited, before it is saved. */
+/** Validates the edited calendar on the server before it is saved, and adds the errors to the editor. */
 function useCheck(editor: DocumentEditor): DocumentEditor {
   const body = useSettled(bodyOf(editor.document))
   const [at] = useState(serverNow)

@@ -16,7 +16,7 @@ const KINDS: readonly { value: EntryKind; label: string; add: string }[] = [
   { value: 'windows', label: 'Repeated', add: 'A repeated time' },
 ]
 
-/** The closed times of a calendar, one box each. */
+/** The form for the entries of a calendar, with one box per entry. */
 export function EntriesForm({ editor }: { editor: Editor }) {
   const value = editor.value('/entries')
   const entries = Array.isArray(value) ? (value as CalendarEntry[]) : []
@@ -74,7 +74,7 @@ function EntryForm({
 }) {
   const kind = kindOfEntry(entry)
   const at = `/entries/${index}`
-  // The API points to an entry as a whole when two of its fields do not fit together.
+  // The API reports an error of the whole entry if two of its fields contradict each other.
   const error = editor.errors.find(item => item.pointer === at)?.detail
   const choose = (next: EntryKind) => {
     if (next === kind) return
@@ -173,7 +173,7 @@ function Dates({ editor, at, entry, today }: { editor: Editor; at: string; entry
 
 const LOCAL = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?$/
 
-/** A local time. One with an offset stays a text. */
+/** A field for a local time. A time with an offset is edited as text. */
 function LocalTime({ editor, at, label, hint }: { editor: Editor; at: string; label: string; hint: string }) {
   const value = editor.string(at)
   const isLocal = value === '' || LOCAL.test(value)

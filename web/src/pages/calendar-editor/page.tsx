@@ -8,7 +8,7 @@ import { PageHead } from '@/layout/page'
 import { zoneName } from '@/lib/time'
 import { Editor } from './editor'
 
-/** A new calendar, or a change of one. */
+/** Creates or edits a calendar. */
 export function Page() {
   const { name } = useParams({ strict: false })
   if (name !== undefined) return <Existing key={name} name={name} />

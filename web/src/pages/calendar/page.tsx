@@ -29,7 +29,10 @@ import { periodOf } from '../job/ledger/periods'
 const route = getRouteApi('/shell/calendars/$name')
 const NOW_DAYS = 60
 
-/** One calendar: a picture of its open and closed time, its entries in words, and the jobs that use it. */
+/**
+ * The page of one calendar: its open and closed times as a picture, its entries in words, and the jobs that refer to
+ * it.
+ */
 export function Page() {
   const { name } = route.useParams()
   const calendar = useQuery({
@@ -47,7 +50,7 @@ function One({ calendar }: { calendar: Calendar }) {
   const search = route.useSearch()
   const setSearch = route.useNavigate()
   const navigate = useNavigate()
-  const denied = useDenied('write')
+  const denied = useDenied('edit')
   const [deleting, setDeleting] = useState(false)
   const zone = calendar.timezone ?? 'UTC'
   const shown: Shown = {
@@ -131,7 +134,7 @@ function One({ calendar }: { calendar: Calendar }) {
   )
 }
 
-/** What a user wrote, without what the server adds. */
+/** Returns the fields that a user wrote, without those that the server adds. */
 function definition(calendar: Calendar): Record<string, unknown> {
   return {
     timezone: calendar.timezone ?? 'UTC',
@@ -178,7 +181,7 @@ function Entries({ calendar, zone }: { calendar: Calendar; zone: Zone }) {
 
 const FEW = 12
 
-/** The closed times of the picture as a list. */
+/** The closed times of the shown period as a list. */
 function ClosedList({ closed, zone, copy }: { closed: readonly Closed[]; zone: Zone; copy: React.ReactNode }) {
   const [all, setAll] = useState(false)
   const shown = all ? closed.slice(0, 2000) : closed.slice(0, FEW)

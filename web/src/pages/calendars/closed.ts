@@ -1,11 +1,15 @@
 import type { ClosedTime } from '@/api/types'
+import { DAY_NAMES, MONTH_NAMES } from '@/lib/calendar-names'
 import { partsOf, type Zone } from '@/lib/time'
 import { type Period, partsOfPeriod, periodOf, weekday } from '../job/ledger/periods'
 
-/** Closed times of a calendar as what a picture needs. Pure: the caller says what time it is. */
+/**
+ * Converts the closed times of a calendar to the data of the pictures. Pure functions: the caller passes the current
+ * time.
+ */
 
 export type Closed = { from: number; to: number; reason: string; entry: number }
-/** A part of a day, in shares of it from 0 to 1. */
+/** A closed part of a day. `from` and `to` are fractions of the day. */
 export type Piece = { from: number; to: number; closed: Closed }
 export type Day = { period: Period; number: number; closedShare: number; pieces: readonly Piece[] }
 export type MonthView = { period: Period; lead: number; days: readonly Day[] }
@@ -21,11 +25,11 @@ export function closedOf(times: readonly ClosedTime[]): Closed[] {
 
 export type Now = {
   closed: boolean
-  reason: string | null /** When that changes; null: not in sight. */
+  reason: string | null /** The time of the next change; null if none is known. */
   until: number | null
 }
 
-/** Whether the calendar is closed at an instant, and until when. `end` is where the knowledge ends. */
+/** Returns whether a calendar is closed now, and until when. `end` is the end of the known closed times. */
 export function stateAt(closed: readonly Closed[], now: number, end: number): Now {
   const index = closed.findIndex(item => item.to > now)
   const current = closed[index]
@@ -39,7 +43,7 @@ export function stateAt(closed: readonly Closed[], now: number, end: number): No
   return { closed: true, reason: current.reason, until: until >= end ? null : until }
 }
 
-/** A month in days, each with its closed parts. */
+/** Returns the days of a month with their closed parts. */
 export function monthOf(at: number, zone: Zone, closed: readonly Closed[]): MonthView {
   const period = periodOf('month', at, zone)
   return {
@@ -62,25 +66,28 @@ function dayOf(period: Period, zone: Zone, closed: readonly Closed[]): Day {
   return { period, number: Number(partsOf(period.from, zone).day), closedShare: Math.min(1, closedShare), pieces }
 }
 
-/** The range of the year that contains an instant. */
+/** Returns the range of the year that contains an instant, or of the year that is `step` years later. */
 export function yearPeriod(at: number, zone: Zone, step = 0): Period {
   const january = periodOf('month', at, zone, 1 - Number(partsOf(at, zone).month) + 12 * step)
   return { from: january.from, to: periodOf('month', january.from, zone, 12).from }
 }
 
-/** The twelve months of the year that contains an instant. */
+/** Returns the twelve months of the year that contains an instant. */
 export function yearOf(at: number, zone: Zone, closed: readonly Closed[]): MonthView[] {
   const { from } = yearPeriod(at, zone)
   return Array.from({ length: 12 }, (_, month) => monthOf(periodOf('month', from, zone, month).from, zone, closed))
 }
 
-/** `14:00–24:00`, `all day`. */
+/** Formats a closed part as `14:00–24:00` or `all day`. */
 export function pieceText(piece: Piece, day: Period, zone: Zone): string {
   if (piece.from <= 0 && piece.to >= 1) return 'all day'
   return `${clock(piece.closed.from, day.from, zone, '00:00')}–${clock(piece.closed.to, day.to, zone, '24:00')}`
 }
 
-/** The same in less space: `–08:00` from midnight on, `18:00–` until midnight, nothing for a whole day. */
+/**
+ * Formats a closed part for narrow places: `–08:00` if it begins at midnight, `18:00–` if it ends at midnight, an empty
+ * text for a whole day.
+ */
 export function shortPieceText(piece: Piece, day: Period, zone: Zone): string {
   const text = pieceText(piece, day, zone)
   return text === 'all day' ? '' : text.replace(/^00:00(?=–)/, '').replace(/–24:00$/, '–')
@@ -92,29 +99,14 @@ function clock(at: number, edge: number, zone: Zone, edgeText: string): string {
   return `${p.hour}:${p.minute}`
 }
 
-const MONTHS = [
-  'January',
-  'February',
-  'March',
-  'April',
-  'May',
-  'June',
-  'July',
-  'August',
-  'September',
-  'October',
-  'November',
-  'December',
-]
-const DAYS = ['Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat', 'Sun']
-
 export function monthName(at: number, zone: Zone): string {
-  return MONTHS[Number(partsOf(at, zone).month) - 1] ?? ''
+  return MONTH_NAMES[Number(partsOf(at, zone).month) - 1] ?? ''
 }
 
-/** `Sun 20 Dec 2026 00:00`, in the zone of the calendar. */
+/** Formats an instant as `Sun 20 Dec 2026 00:00` in the zone of the calendar. */
 export function longTime(at: number, zone: Zone): string {
   const p = partsOf(at, zone)
   const seconds = p.second === '00' ? '' : `:${p.second}`
-  return `${DAYS[weekday(at, zone)]} ${Number(p.day)} ${monthName(at, zone).slice(0, 3)} ${p.year} ${p.hour}:${p.minute}${seconds}`
+  const day = DAY_NAMES[(weekday(at, zone) + 1) % 7]?.slice(0, 3)
+  return `${day} ${Number(p.day)} ${monthName(at, zone).slice(0, 3)} ${p.year} ${p.hour}:${p.minute}${seconds}`
 }

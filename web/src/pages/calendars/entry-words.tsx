@@ -6,7 +6,7 @@ import { entryWords, kindOfEntry } from './words'
 
 type Preview = components['schemas']['PreviewAnswer']
 
-/** An entry in a sentence. What a cron expression means comes from the server. */
+/** Describes an entry in a sentence. The server describes its cron expression. */
 export function EntryWords({ entry, timezone }: { entry: CalendarEntry; timezone: string }) {
   const expression = kindOfEntry(entry) === 'windows' ? (entry.cron ?? '') : ''
   const query = useQuery({

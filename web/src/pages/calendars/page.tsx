@@ -27,12 +27,12 @@ const route = getRouteApi('/shell/calendars')
 const STRIP_DAYS = 56
 const EXAMPLE = 'timeball calendars set holidays --tz Europe/Berlin --date 2026-12-25 --date 2026-12-26'
 
-/** All calendars: whether each is open now, and the coming eight weeks. */
+/** The list of all calendars, each with its current state and the coming eight weeks. */
 export function Page() {
   const q = text(route.useSearch(), 'q')
   const setSearch = route.useNavigate()
   const navigate = useNavigate()
-  const denied = useDenied('write')
+  const denied = useDenied('edit')
   const query = useQuery({
     queryKey: keys.calendars('list'),
     queryFn: ({ signal }) =>
@@ -97,7 +97,7 @@ export function Page() {
   )
 }
 
-/** From midnight in the zone of the calendar, so that the answer is the same for a whole day. */
+/** Returns a period that begins at midnight in the zone of the calendar, so that its answer is cached for the day. */
 function stripPeriod(calendar: Calendar): Period {
   const { from } = periodOf('day', serverNow(), calendar.timezone ?? 'UTC')
   return { from, to: from + STRIP_DAYS * 86_400_000 }

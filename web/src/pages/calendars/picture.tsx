@@ -6,14 +6,14 @@ import { type Day, type MonthView, monthName, pieceText, shortPieceText } from '
 const WEEKDAYS = ['Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat', 'Sun']
 const MAX_LINES = 2
 
-/** What a day is, for the pointer and for screen readers. */
+/** Describes a day for its tooltip and for screen readers. */
 function dayText(day: Day, zone: Zone): string {
   if (day.pieces.length === 0) return 'open'
   const texts = day.pieces.slice(0, 6).map(piece => `${pieceText(piece, day.period, zone)} ${piece.closed.reason}`)
   return `closed ${texts.join('; ')}${day.pieces.length > 6 ? `; and ${day.pieces.length - 6} more` : ''}`
 }
 
-/** A month: each day with a bar of its 24 hours, closed time hatched, and the reasons below. */
+/** A month. Each day has a bar of 24 hours with closed times hatched, and the reasons below. */
 export function MonthPicture({ month, zone, now }: { month: MonthView; zone: Zone; now: number }) {
   return (
     <div className="overflow-hidden">
@@ -72,12 +72,12 @@ function MonthDay({ day, zone, now }: { day: Day; zone: Zone; now: number }) {
   )
 }
 
-/** `weekend (58h from '0 22 * * FRI' on)` is `weekend` where there is little room. */
+/** Shortens a reason for narrow places: `weekend (58h from '0 22 * * FRI' on)` becomes `weekend`. */
 function shortReason(reason: string): string {
   return /^(.+?) \(.*\)$/.exec(reason)?.[1] ?? ''
 }
 
-/** The 24 hours of a day from left to right. */
+/** The 24 hours of a day, from left to right. */
 function HourBar({ day }: { day: Day }) {
   return (
     <svg aria-hidden="true" viewBox="0 0 100 4" preserveAspectRatio="none" className="block h-1.5 w-full">
@@ -95,7 +95,7 @@ function HourBar({ day }: { day: Day }) {
   )
 }
 
-/** Twelve small months. A day is filled from below by the share of it that is closed. */
+/** Twelve small months. The filled part of a day is the part of it that is closed. */
 export function YearPicture({
   months,
   zone,
@@ -161,7 +161,7 @@ function SmallMonth({ month, zone, now, onOpen }: { month: MonthView; zone: Zone
   )
 }
 
-/** The coming weeks in one line, for a list. */
+/** A bar of the coming weeks for a list. */
 export function ClosedStrip({
   closed,
   period,

@@ -4,7 +4,7 @@ import { Icon } from '@/ui/icon'
 import { stateAt } from './closed'
 import type { ClosedTimes } from './use-closed'
 
-/** Whether a calendar is open now, and until when: icon, word and time. */
+/** Shows whether a calendar is open now and until when, with an icon and text. */
 export function NowState({ times, withTime = true }: { times: ClosedTimes; withTime?: boolean }) {
   const now = useNow()
   const state = stateAt(times.closed, now, times.to)

@@ -6,10 +6,10 @@ import type { Period } from '../job/ledger/periods'
 import { type Closed, closedOf } from './closed'
 
 export type CalendarBody = { timezone?: string | undefined; entries: readonly CalendarEntry[] }
-/** Closed times of a period. `to` is where they end, if there are too many for one answer. */
+/** The closed times of a period. If there are too many for one answer, `to` is the end of the returned ones. */
 export type ClosedTimes = { closed: readonly Closed[]; to: number }
 
-/** The closed times of a calendar, stored or not. It is asked again when one of its entries changes. */
+/** Fetches the closed times of a calendar, which may be unsaved, again after each change of its entries. */
 export function useClosed(calendar: CalendarBody, period: Period, enabled = true): UseQueryResult<ClosedTimes> {
   const body = { timezone: calendar.timezone ?? 'UTC', entries: [...calendar.entries] }
   return useQuery({

@@ -17,7 +17,7 @@ export function periodOfView(shown: Shown, zone: Zone, step = 0): Period {
   return shown.level === 'year' ? yearPeriod(shown.at, zone, step) : periodOf('month', shown.at, zone, step)
 }
 
-/** Open and closed time of a month or a year, with the way to others. */
+/** The open and closed times of a month or a year, with buttons for other periods. */
 export function CalendarView({
   calendar,
   shown,
@@ -29,7 +29,7 @@ export function CalendarView({
   shown: Shown
   onShow: (shown: Shown) => void
   aside?: React.ReactNode
-  /** Below the picture, for the same period. */
+  /** Renders the content below the picture, for the same period. */
   children?: (times: ClosedTimes, period: Period) => React.ReactNode
 }) {
   const zone = calendar.timezone ?? 'UTC'

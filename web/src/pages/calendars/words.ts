@@ -1,7 +1,7 @@
 import type { CalendarEntry } from '@/api/types'
 import { plural } from '@/lib/time'
 
-/** The entries of a calendar in words. */
+/** Describes the entries of a calendar in words. */
 
 export type EntryKind = 'dates' | 'range' | 'windows'
 
@@ -12,7 +12,7 @@ export function kindOfEntry(entry: CalendarEntry): EntryKind {
 
 const MAX_DATES = 4
 
-/** `cron` is what the server says about the expression. */
+/** `cron` is the server's description of the expression. */
 export function entryWords(entry: CalendarEntry, cron: string | null = null): string {
   switch (kindOfEntry(entry)) {
     case 'dates': {
@@ -28,7 +28,7 @@ export function entryWords(entry: CalendarEntry, cron: string | null = null): st
   }
 }
 
-/** What a list says about a calendar: the reasons, or the number of entries. */
+/** Returns the summary of a calendar for a list: the reasons, or the number of entries. */
 export function summary(entries: readonly CalendarEntry[]): string {
   const reasons = [...new Set(entries.map(entry => entry.reason ?? '').filter(reason => reason !== ''))]
   const count = entries.length === 0 ? 'always open' : plural(entries.length, 'entry', 'entries')
@@ -52,7 +52,7 @@ function lowerFirst(text: string): string {
   return plain.charAt(0).toLowerCase() + plain.slice(1)
 }
 
-/** A new entry of a kind. */
+/** Returns a new entry of a kind. */
 export function emptyEntry(kind: EntryKind, today: string): CalendarEntry {
   switch (kind) {
     case 'dates':

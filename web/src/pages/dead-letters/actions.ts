@@ -33,7 +33,7 @@ function stepOf(answer: Retried | Discarded, changed: number): Step {
   return { matched: answer.matched, changed, failed: errors.length, error: errors[0] ?? null }
 }
 
-/** How many there are now. Later ones are left out of the action by `createdBefore`. */
+/** Returns the current number of dead letters. The value `createdBefore` excludes later ones from the action. */
 export async function countLetters(filter: LettersFilter, fingerprint?: string): Promise<Counted> {
   return request<Counted>('POST', '/v1/dead-letters:discard', {
     body: { filter: selectionOf(filter, fingerprint), dryRun: true },
@@ -61,7 +61,7 @@ export function bulkSource(
   }
 }
 
-/** Discards after the undo window. `createdBefore` keeps letters that arrive while it is open. */
+/** Discards dead letters after the undo window. `createdBefore` excludes those that are created in this window. */
 export function discardLater(
   client: QueryClient,
   what: Pick<Discard, 'fingerprint' | 'runIds' | 'count'>,

@@ -12,7 +12,10 @@ import type { LettersFilter } from './search'
 
 export type BulkTarget = { action: 'retry' | 'discard'; fingerprint?: string; edit?: object }
 
-/** Small enough that the bar moves, large enough that ten thousand take seconds. */
+/**
+ * Number of dead letters per request. It is small, so that the progress bar moves, and large enough to process ten
+ * thousand in seconds.
+ */
 const STEP_SIZE = 200
 
 const WORDS = {
@@ -30,7 +33,10 @@ const WORDS = {
   },
 }
 
-/** An action over everything that the filter selects: the count first, then progress, with a way to stop. */
+/**
+ * Executes an action on all dead letters that the filter selects. The dialog shows their number, then the progress, and
+ * can stop the action.
+ */
 export function BulkDialog({
   target,
   filter,

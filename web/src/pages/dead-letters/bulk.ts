@@ -1,18 +1,18 @@
-/** One action over many dead letters, in steps, so that it shows its progress and can be stopped. */
+/** Executes one action on many dead letters, in steps, so that the action shows its progress and can be stopped. */
 
 export type Progress = { total: number; done: number; changed: number; failed: number; firstError: string | null }
 
 export type Step = { matched: number; changed: number; failed: number; error: string | null }
 
 export type BulkSource = {
-  /** Ids of the next ones, oldest or newest first; empty at the end. */
+  /** Returns the next ids, oldest or newest first; an empty list at the end. */
   nextIds: (cursor: string | null) => Promise<{ ids: string[]; cursor: string | null }>
   act: (ids: readonly string[]) => Promise<Step>
 }
 
 /**
- * Reads all ids first, then acts on them: an action changes the list, so that cursors into it would leave some out.
- * Both stop when `stopped` says so; what was done until then stays done.
+ * Fetches all ids, and then acts on them. The action removes items from the list, so fetching the next page afterwards
+ * would skip some. Both phases end when `stopped` returns true; completed steps stay in effect.
  */
 export async function runBulk(
   source: BulkSource,

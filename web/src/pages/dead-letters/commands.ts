@@ -10,7 +10,7 @@ type What = {
   edit?: object | undefined
 }
 
-/** Retry or discard of runs, of a group, or of a filter, for a terminal or a script. */
+/** Returns the commands that retry or discard runs, a group, or the runs of a filter. */
 export function letterCommands(action: 'retry' | 'discard', what: What): Commands {
   const byId = what.runIds !== undefined
   const filter = what.filter ?? {}

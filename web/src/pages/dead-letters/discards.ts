@@ -6,7 +6,7 @@ import { useSyncExternalStore } from 'react'
  */
 export type Discard = {
   id: number
-  /** Which ones: the fingerprint of a group, or ids of runs. */
+  /** The fingerprint of a group; null if `runIds` selects the runs. */
   fingerprint: string | null
   runIds: readonly string[]
   count: number
@@ -32,7 +32,10 @@ export class DiscardQueue {
 
   constructor(private readonly timer: Timer = REAL) {}
 
-  /** Sends after the window. `send` reports its own failure; either way the discard is over then. */
+  /**
+   * Calls `send` after the undo window. `send` reports its own errors; the discard is removed from the queue in any
+   * case.
+   */
   add(what: Pick<Discard, 'fingerprint' | 'runIds' | 'count'>, send: () => Promise<unknown>): number {
     const id = ++this.lastId
     this.change([...this.list, { ...what, id, endsAt: this.timer.now() + UNDO_WINDOW_MS, state: 'waiting' }])
@@ -53,7 +56,7 @@ export class DiscardQueue {
     }
   }
 
-  /** True if it was in time. */
+  /** Cancels a discard. Returns false if its window has closed. */
   undo(id: number): boolean {
     if (!this.timers.has(id)) return false
     this.timer.clear(this.timers.get(id))
@@ -75,7 +78,7 @@ export class DiscardQueue {
   }
 }
 
-/** One for the page, so that a window continues while another page is shown. */
+/** The queue of the browser tab. A window continues while the user opens another page. */
 export const discards = new DiscardQueue()
 
 export function useDiscards(): readonly Discard[] {

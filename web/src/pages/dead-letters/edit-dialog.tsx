@@ -13,14 +13,14 @@ import { editableOf, readEdit } from './edit'
 import type { LettersFilter } from './search'
 
 export type EditTarget = {
-  /** The run whose spec is shown. */
+  /** The run whose spec the dialog shows. */
   exampleRunId: string
   count: number
-  /** Undefined: only the example. */
+  /** The group to retry; undefined retries only the example run. */
   fingerprint?: string
 }
 
-/** Change parameters, task, limits or retries of the new runs. The job stays as it is. */
+/** Changes parameters, task, limits or retries of the new runs. The job does not change. */
 export function EditDialog({
   target,
   filter,

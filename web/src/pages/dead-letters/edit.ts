@@ -1,8 +1,8 @@
-/** Edit and retry: what a person changed in the spec of a run, as the API takes it. */
+/** Converts the changes of a user in the spec of a run to the `edit` of an API request. */
 
 type Json = Record<string, unknown>
 
-/** The parts of a spec that an edit may change. */
+/** The fields of a spec that an edit may change. */
 const EDITABLE = ['parameters', 'task', 'taskId', 'timeout', 'grace', 'retry'] as const
 
 function isObject(value: unknown): value is Json {
@@ -22,7 +22,7 @@ export function editableOf(spec: object): Json {
   return Object.fromEntries(EDITABLE.filter(name => given[name] !== undefined).map(name => [name, given[name]]))
 }
 
-/** Fields that differ. Parameters and retry rules are merged by name, and null takes a parameter away. */
+/** Returns the fields that differ. The server merges parameters and retry rules by name; null removes a parameter. */
 export function editOf(before: Json, after: Json): { edit: Json; changed: string[] } | { error: string } {
   const unknown = Object.keys(after).filter(name => !(EDITABLE as readonly string[]).includes(name))
   if (unknown.length > 0) return { error: `Only ${EDITABLE.join(', ')} can be changed, not ${unknown.join(', ')}.` }

@@ -31,7 +31,7 @@ export type GroupActions = {
 
 const PAGE_SIZE = 50
 
-/** All dead letters with one error. */
+/** A group of dead letters with the same error. */
 export function GroupCard({
   group,
   open,
@@ -47,7 +47,8 @@ export function GroupCard({
   actions: GroupActions
   pending: readonly Discard[]
 }) {
-  const denied = useDenied('write')
+  const denied = useDenied('run')
+  const noEdit = useDenied('edit')
   const whole = pending.find(item => item.fingerprint === group.fingerprint)
   if (whole !== undefined)
     return (
@@ -93,7 +94,7 @@ export function GroupCard({
           <Button small icon="retry" why={denied} onClick={() => actions.retryAll(group)}>
             Retry {count(group.count)}
           </Button>
-          <Button small icon="edit" look="quiet" why={denied} onClick={() => actions.editAll(group)}>
+          <Button small icon="edit" look="quiet" why={noEdit} onClick={() => actions.editAll(group)}>
             Edit
           </Button>
           <Button small icon="trash" look="quiet" why={denied} onClick={() => actions.discardAll(group)}>
@@ -187,7 +188,8 @@ function Runs({
 }
 
 function RunRow({ run, actions, discard }: { run: Run; actions: GroupActions; discard: Discard | undefined }) {
-  const denied = useDenied('write')
+  const denied = useDenied('run')
+  const noEdit = useDenied('edit')
   if (discard !== undefined)
     return (
       <li className="flex min-h-11 items-center gap-3 border-b px-4 text-sm last:border-0">
@@ -214,7 +216,7 @@ function RunRow({ run, actions, discard }: { run: Run; actions: GroupActions; di
           Retry
         </Button>
         <Menu trigger={<IconButton label={`More for ${run.runId}`} icon="dots" />}>
-          <MenuItem icon="edit" why={denied} onSelect={() => actions.editRun(run)}>
+          <MenuItem icon="edit" why={noEdit} onSelect={() => actions.editRun(run)}>
             Edit and retry
           </MenuItem>
           <MenuItem icon="trash" why={denied} onSelect={() => actions.discardRun(run)}>

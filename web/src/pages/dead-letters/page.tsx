@@ -20,12 +20,12 @@ import { filterOf, type LettersSearch, lettersSearch } from './search'
 
 const route = getRouteApi('/shell/dead-letters')
 
-/** Runs that used up their retries, by the error that they died of. */
+/** The dead letters, grouped by error. */
 export function Page() {
   const search = lettersSearch(route.useSearch())
   const navigate = route.useNavigate()
   const client = useQueryClient()
-  const denied = useDenied('write')
+  const denied = useDenied('run')
   const filter = filterOf(search)
   const [bulk, setBulk] = useState<BulkTarget | null>(null)
   const [edited, setEdited] = useState<EditTarget | null>(null)

@@ -1,6 +1,6 @@
 import { compact, text } from '@/lib/search'
 
-/** The filter of the dead letters, with the names of the API, and the group that is open. */
+/** The search parameters: the filter of the dead letters, with the names of the API, and the group that is open. */
 export type LettersSearch = {
   jobId?: string | undefined
   tag?: string | undefined
@@ -29,7 +29,9 @@ export function filterOf({ group: _, ...filter }: LettersSearch): LettersFilter 
   return compact(filter)
 }
 
-/** The filter as the API takes it in a body: without fields, it must say that all are meant. */
+/**
+ * Returns the filter as the body of a request. Without any field, the body must state that it selects all dead letters.
+ */
 export function selectionOf(filter: LettersFilter, fingerprint?: string): Record<string, unknown> {
   const fields = { ...filter, ...(fingerprint === undefined ? {} : { fingerprint }) }
   return Object.keys(fields).length === 0 ? { all: true } : fields

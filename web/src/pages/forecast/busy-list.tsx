@@ -8,7 +8,7 @@ import { loadText, spanText } from './model'
 
 export type Busy = components['schemas']['BusyBucketView']
 
-/** The times with the most work, and the jobs that cause it. */
+/** The times with the highest load, and the jobs that cause it. */
 export function BusyList({
   items,
   chosen,
@@ -87,7 +87,7 @@ export function BusyList({
   )
 }
 
-/** The load, with a mark where the capacity ends. */
+/** A bar of the load, with a mark at the capacity. */
 function LoadBar({ load, most }: { load: number; most: number }) {
   const over = load > 1
   return (

@@ -1,11 +1,9 @@
-import { lazy, Suspense, useMemo } from 'react'
+import { useMemo } from 'react'
 import type { Series } from '@/components/chart'
-import { Skeleton } from '@/components/notices'
+import { LazyChart } from '@/components/lazy-chart'
 import { type Bucket, slotsNeeded } from './model'
 
-const Chart = lazy(() => import('@/components/chart'))
-
-/** The slots that the fires need, on average over each bucket, against those that there are. */
+/** A chart of the mean number of slots that the fires of each bucket need, compared with the slots of the workers. */
 export function NeedChart({
   buckets,
   slots,
@@ -33,28 +31,20 @@ export function NeedChart({
     ]
   }, [buckets, slots, bars])
   return (
-    <Suspense
-      fallback={
-        <div style={{ height }} className="p-1">
-          <Skeleton className="h-full w-full" />
-        </div>
-      }
-    >
-      <Chart
-        times={times}
-        series={series}
-        height={height}
-        label={label}
-        format={value => String(Number(value.toFixed(1)))}
-        {...(onPick === undefined
-          ? {}
-          : {
-              onPick: (index: number) => {
-                const bucket = buckets[index]
-                if (bucket !== undefined) onPick(bucket)
-              },
-            })}
-      />
-    </Suspense>
+    <LazyChart
+      times={times}
+      series={series}
+      height={height}
+      label={label}
+      format={value => String(Number(value.toFixed(1)))}
+      {...(onPick === undefined
+        ? {}
+        : {
+            onPick: (index: number) => {
+              const bucket = buckets[index]
+              if (bucket !== undefined) onPick(bucket)
+            },
+          })}
+    />
   )
 }

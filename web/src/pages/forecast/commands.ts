@@ -1,7 +1,7 @@
 import { type Commands, cli, curl, python } from '@/lib/quote'
 import { apiUrl, queryString } from '@/lib/url'
 
-/** A forecast for a terminal or a script; without a range, of the coming week. */
+/** Returns the commands that fetch a forecast. Without a range, they fetch the coming week. */
 export function forecastCommands(range?: { from: number; to: number }): Commands {
   const from = range === undefined ? undefined : new Date(range.from).toISOString()
   const to = range === undefined ? undefined : new Date(range.to).toISOString()

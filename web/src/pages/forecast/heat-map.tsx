@@ -7,18 +7,21 @@ import { cellKey, dayNames, type HourCell, LEVELS, levelOf, loadOf, loadText, sp
 import type { Measure } from './search'
 
 const HOURS = Array.from({ length: 24 }, (_, hour) => hour)
-/** Below this width days are columns and hours rows: cells stay large enough for a finger. */
+/** Below this width, days are columns and hours are rows, so that the cells are large enough for touch. */
 const UPRIGHT_BELOW = 480
 const TEXT_FROM_WIDTH = 880
 
-/** Shares of the accent colour in a cell. Text in ink can be read on all but the last, which has light text. */
+/**
+ * The percentage of the accent colour in a cell, by level. Dark text is readable on all levels but the last, which has
+ * light text.
+ */
 const MIX = [0, 10, 22, 36, 50, 100]
 
 function fill(level: number): string {
   return level === 0 ? 'var(--sunken)' : `color-mix(in oklab, var(--accent) ${MIX[level] ?? 100}%, var(--surface))`
 }
 
-/** Every hour of the coming week. A cell opens its hour; the arrow keys move among the cells. */
+/** Shows each hour of the coming week as a cell. A click opens the hour; the arrow keys move between cells. */
 export function HeatMap({
   week,
   measure,
@@ -110,7 +113,7 @@ function CellView({
   withText: boolean
   chosen: number | undefined
   now: number
-  /** The one cell that Tab stops at. */
+  /** True for the one cell that Tab reaches. */
   reachable: boolean
   onChoose: (cell: HourCell) => void
 }) {
@@ -165,7 +168,7 @@ function moveFocus(event: KeyboardEvent<HTMLElement>): void {
   found?.cell.focus()
 }
 
-/** What the colours mean. */
+/** Explains the colours. */
 export function HeatLegend({ measure, max }: { measure: Measure; max: number }) {
   return (
     <p className="flex flex-wrap items-center gap-x-4 gap-y-1 text-ink-2 text-xs">

@@ -51,7 +51,7 @@ const compact = (cell: HourCell) => (
   </>
 )
 
-/** The hours with fires as text. */
+/** The hours that have fires, as a table. */
 export function HourTable({ cells, onChoose }: { cells: readonly HourCell[]; onChoose: (cell: HourCell) => void }) {
   return (
     <DataTable

@@ -15,7 +15,7 @@ import { hourAround, loadText, spanText } from './model'
 const CHART_HEIGHT = 140
 const SHOWN_MINUTES = 5
 
-/** One hour by the minute: which instants are busy, and because of which jobs. */
+/** The details of one hour by the minute: the busy instants, and the jobs that fire at them. */
 export function HourPanel({ at, onClose }: { at: number; onClose: () => void }) {
   const shownZone = zone.use()
   const range = hourAround(at, shownZone)

@@ -1,6 +1,6 @@
 import { partsOf, type Zone } from '@/lib/time'
 
-/** The forecast by hours of a zone. Pure. */
+/** Groups the forecast by the hours of a time zone. Pure functions. */
 
 export type Bucket = {
   from: string
@@ -12,7 +12,7 @@ export type Bucket = {
   jobs: number
 }
 
-/** One hour of one day, as clocks of the zone show it. Where clocks are put back, it lasts two hours. */
+/** One hour of a day in the time zone. When the clocks go back, one such hour lasts two hours. */
 export type HourCell = {
   day: string
   hour: number
@@ -28,7 +28,7 @@ export type Week = { days: string[]; cells: Map<string, HourCell> }
 const MINUTE = 60_000
 const HOUR = 60 * MINUTE
 
-/** How far the clocks of a zone are ahead of UTC, in minutes. */
+/** Returns the offset of a zone from UTC at an instant, in minutes. */
 export function offsetMinutes(at: number, zone: Zone): number {
   const p = partsOf(at, zone)
   const shown = Date.UTC(
@@ -42,7 +42,10 @@ export function offsetMinutes(at: number, zone: Zone): number {
   return Math.round((shown - Math.floor(at / 1000) * 1000) / MINUTE)
 }
 
-/** The longest bucket that begins with the hours of the zone: the API counts from full hours of UTC. */
+/**
+ * Returns the longest bucket with which each hour of the zone begins at the start of a bucket. The API divides full
+ * hours of UTC.
+ */
 export function bucketFor(zone: Zone, from: number, to: number): '1h' | '30m' | '15m' {
   const offsets = [offsetMinutes(from, zone), offsetMinutes(to, zone)]
   if (offsets.every(minutes => minutes % 60 === 0)) return '1h'
@@ -80,7 +83,10 @@ export function loadOf(cell: { runSeconds: number; capacitySeconds: number }): n
   return cell.capacitySeconds === 0 ? null : cell.runSeconds / cell.capacitySeconds
 }
 
-/** Steps of colour: 0 is nothing, `LEVELS` the most. Loads are steps of the capacity, fires of the largest number. */
+/**
+ * The number of colour levels above 0, which means no fires. The level of a load is relative to the capacity, that of a
+ * number of fires to the largest number.
+ */
 export const LEVELS = 5
 
 export function levelOf(value: number, max: number): number {
@@ -88,19 +94,19 @@ export function levelOf(value: number, max: number): number {
   return Math.min(LEVELS, Math.max(1, Math.ceil(Math.sqrt(value / max) * LEVELS)))
 }
 
-/** `34 %`, `<1 %`, `212 %`. */
+/** Formats a load as `34 %`, `<1 %` or `212 %`. */
 export function loadText(load: number | null): string {
   if (load === null) return '–'
   if (load > 0 && load < 0.01) return '<1 %'
   return `${Math.round(load * 100)} %`
 }
 
-/** The mean number of slots that are needed. */
+/** Returns the mean number of slots that the runs of a bucket need. */
 export function slotsNeeded(bucket: { from: string; to: string; runSeconds: number }): number {
   return bucket.runSeconds / ((Date.parse(bucket.to) - Date.parse(bucket.from)) / 1000)
 }
 
-/** The hour of the zone around an instant, for a forecast by the minute. */
+/** Returns the hour of the zone that contains an instant, for a forecast by the minute. */
 export function hourAround(at: number, zone: Zone): { from: number; to: number } {
   const minute = Math.floor(at / MINUTE) * MINUTE
   const from = minute - Number(partsOf(minute, zone).minute) * MINUTE
@@ -110,7 +116,7 @@ export function hourAround(at: number, zone: Zone): { from: number; to: number }
 const WEEKDAYS = ['Sun', 'Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat']
 const MONTHS = ['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec']
 
-/** `2026-11-19` as `Thu` and `19 Nov`. */
+/** Formats the day `2026-11-19` as `Thu` and `19 Nov`. */
 export function dayNames(day: string): { weekday: string; date: string } {
   const at = new Date(`${day}T12:00:00Z`)
   return {
@@ -119,7 +125,7 @@ export function dayNames(day: string): { weekday: string; date: string } {
   }
 }
 
-/** `Thu 19 Nov, 03:00 to 04:00` in the zone. */
+/** Formats a range as `Thu 19 Nov, 03:00 to 04:00` in the zone. */
 export function spanText(from: number, to: number, zone: Zone): string {
   const a = partsOf(from, zone)
   const b = partsOf(to, zone)

@@ -30,7 +30,7 @@ const route = getRouteApi('/shell/forecast')
 const WEEK_MS = 7 * 86_400_000
 const REFRESH_MS = 5 * 60_000
 
-/** The fires of the coming week against the capacity of the workers. */
+/** The forecast: the fires of the coming week, compared with the capacity of the workers. */
 export function Page() {
   const search = forecastSearch(route.useSearch())
   const navigate = route.useNavigate()
@@ -164,7 +164,7 @@ function ForecastView({
   )
 }
 
-/** The answer in one sentence: is there enough? */
+/** States in one sentence whether the capacity is sufficient. */
 function Verdict({
   forecast,
   cells,

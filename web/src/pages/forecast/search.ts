@@ -5,10 +5,10 @@ export const MEASURES = ['load', 'fires'] as const
 export type Measure = (typeof MEASURES)[number]
 
 export type ForecastSearch = {
-  /** What the colours of the map mean. */
+  /** The quantity that the colours of the map show. */
   show?: Measure | undefined
   view?: 'table' | undefined
-  /** The beginning of the hour that is open, as an RFC 3339 time. */
+  /** The start of the open hour, as an RFC 3339 time. */
   at?: string | undefined
 }
 

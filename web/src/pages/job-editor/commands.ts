@@ -2,7 +2,7 @@ import { type Commands, cli, curl, pythonLiteral, shellWord } from '@/lib/quote'
 import { apiUrl } from '@/lib/url'
 import { isWorkflow, type JobDocument } from './model/document'
 
-/** `catchUpWindow` → `catch_up_window`. */
+/** Converts `catchUpWindow` to `catch_up_window`. */
 function snake(name: string): string {
   return name.replaceAll(/[A-Z]/g, letter => `_${letter.toLowerCase()}`)
 }

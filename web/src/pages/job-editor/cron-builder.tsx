@@ -1,18 +1,17 @@
 import { useState } from 'react'
+import { DAY_NAMES, MONTH_NAMES } from '@/lib/calendar-names'
 import { cx } from '@/ui/cx'
 import { Field, Input, Segments, Select } from '@/ui/field'
 import type { Editor } from './editor'
 import { TextValue } from './fields'
 import {
   asKind,
-  DAY_NAMES,
   expressionOf,
   FIELD_HINTS,
   type FieldName,
   type Fields,
   fieldsOf,
   MINUTE_STEPS,
-  MONTH_NAMES,
   type Simple,
   simpleExpression,
   simpleOf,
@@ -32,7 +31,7 @@ const SHAPES: readonly { value: Simple['kind']; label: string }[] = [
   { value: 'yearly', label: 'Year' },
 ]
 
-/** A cron expression by common shapes, by its fields, or as text. All three show the same expression. */
+/** Edits a cron expression as a common pattern, by its fields, or as text. All three views show the same expression. */
 export function CronBuilder({ editor }: { editor: Editor }) {
   const expression = editor.string(AT)
   const simple = simpleOf(expression)
@@ -143,7 +142,7 @@ function Days({ simple, onChange }: { simple: Extract<Simple, { kind: 'weekly' }
               key={day}
               type="button"
               aria-pressed={chosen}
-              // A week needs at least one day.
+              // A weekly pattern has at least one day.
               onClick={() => days.length > 0 && onChange({ ...simple, days })}
               className={cx(
                 'size-8 rounded-md border text-xs',

@@ -1,25 +1,22 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query'
-import { useBlocker, useNavigate } from '@tanstack/react-router'
-import { useMemo, useRef, useState } from 'react'
+import { useNavigate } from '@tanstack/react-router'
+import { useMemo, useState } from 'react'
 import { request } from '@/api/client'
 import { keys } from '@/api/keys'
 import { ApiError } from '@/api/problem'
 import { useDenied } from '@/api/session'
 import type { Job } from '@/api/types'
-import { ConfirmDialog } from '@/components/confirm'
-import { ErrorNotice } from '@/components/notices'
+import { FormAndJson, NotSaved, useUnsaved, type View, ViewSwitch } from '@/components/editor-parts'
 import { PageHead, Section } from '@/layout/page'
 import { useShortcuts } from '@/lib/shortcuts'
 import { Button } from '@/ui/button'
-import { cx } from '@/ui/cx'
-import { Segments } from '@/ui/field'
 import { toast } from '@/ui/toast'
 import { createCommands, updateCommands } from './commands'
 import { type Editor, useEditor } from './editor'
 import { LongText, TextValue, WordsValue } from './fields'
 import { JsonPane } from './json-pane'
 import { changeOf, documentOf, isWorkflow, type JobDocument, ordered, same, valueAt } from './model/document'
-import { type PointedError, unclaimed } from './model/pointers'
+import { unclaimed } from './model/pointers'
 import { RetryForm } from './retry-form'
 import { RulesForm } from './rules-form'
 import { ScheduleForm } from './schedule-form'
@@ -27,7 +24,7 @@ import { LoadPreview, SchedulePreview } from './schedule-preview'
 import { TaskForm } from './task-form'
 import { TestButton, TestPanel, useTestRun } from './test-run'
 
-/** Parts of the document that fields of the form show, with their errors. */
+/** JSON pointers to the parts of the document whose errors the form shows. */
 const FORM_PARTS = [
   '/name',
   '/description',
@@ -60,21 +57,17 @@ const FORM_PARTS = [
 ]
 
 export function EditorPage({ initial, saved, clonedFrom }: { initial: JobDocument; saved?: Job; clonedFrom?: string }) {
-  // The version that the changes are based on: events refresh the query, but not what is being edited.
+  // The document and the version that the changes are based on. An event refreshes the query, but not the edited
+  // document.
   const [base, setBase] = useState(() => ({ document: initial, version: saved?.version ?? 0 }))
   const editor = useEditor(initial)
-  const [view, setView] = useState<'form' | 'json'>('form')
+  const [view, setView] = useState<View>('form')
   const test = useTestRun(editor)
-  const denied = useDenied('write')
-  const left = useRef(false)
+  const denied = useDenied('edit')
   const changed = editor.broken !== null || !same(editor.document, base.document)
+  const { left, dialog } = useUnsaved('job', changed)
   const save = useSave({ editor, base, saved, onSaved: () => (left.current = true) })
 
-  const blocker = useBlocker({
-    shouldBlockFn: () => changed && !left.current,
-    enableBeforeUnload: () => changed && !left.current,
-    withResolver: true,
-  })
   useShortcuts('Job editor', [{ keys: 'Mod+s', label: 'Save', run: () => save.mutate() }])
 
   const workflow = isWorkflow(editor.document)
@@ -109,17 +102,7 @@ export function EditorPage({ initial, saved, clonedFrom }: { initial: JobDocumen
         }
         actions={
           <>
-            <div className="xl:hidden">
-              <Segments
-                label="View"
-                value={view}
-                onChange={setView}
-                options={[
-                  { value: 'form', label: 'Form' },
-                  { value: 'json', label: 'JSON' },
-                ]}
-              />
-            </div>
+            <ViewSwitch view={view} onChange={setView} />
             <TestButton editor={editor} start={test} />
             <Button look="primary" icon="save" busy={save.isPending} why={why} onClick={() => save.mutate()}>
               {saved === undefined ? 'Create job' : 'Save'}
@@ -145,25 +128,14 @@ export function EditorPage({ initial, saved, clonedFrom }: { initial: JobDocumen
         )}
         {save.error !== null && !movedOn && <NotSaved error={save.error} errors={editor.errors} others={others} />}
         <TestPanel start={test} onClose={() => test.reset()} />
-        <div className="grid min-w-0 items-start gap-4 xl:grid-cols-[minmax(0,1fr)_minmax(24rem,34rem)] 3xl:grid-cols-[minmax(0,1fr)_minmax(0,48rem)]">
-          <div className={cx('min-w-0 gap-4 xl:grid', view === 'form' ? 'grid' : 'hidden')}>
-            <Form editor={editor} isSaved={saved !== undefined} />
-          </div>
-          <div className={cx('min-w-0 xl:sticky xl:top-0 xl:block', view === 'json' ? 'block' : 'hidden')}>
-            <JsonPane editor={editor} commands={commands} />
-          </div>
-        </div>
+        <FormAndJson
+          view={view}
+          columns="xl:grid-cols-[minmax(0,1fr)_minmax(24rem,34rem)] 3xl:grid-cols-[minmax(0,1fr)_minmax(0,48rem)]"
+          form={<Form editor={editor} isSaved={saved !== undefined} />}
+          json={<JsonPane editor={editor} commands={commands} />}
+        />
       </div>
-      <ConfirmDialog
-        open={blocker.status === 'blocked'}
-        onClose={() => blocker.reset?.()}
-        title="Leave without saving?"
-        action="Leave"
-        danger
-        onConfirm={async () => blocker.proceed?.()}
-      >
-        The changes to this job are lost.
-      </ConfirmDialog>
+      {dialog}
     </>
   )
 }
@@ -267,47 +239,19 @@ function useSave({
       editor.showErrors(error.problem.errors ?? [])
       if (error.status === 412 && saved !== undefined)
         void client.invalidateQueries({ queryKey: keys.job(saved.jobId) })
-      // The field that is wrong comes into view.
+      // Scrolls to the first field with an error.
       requestAnimationFrame(showFirstWrongField)
     },
   })
 }
 
-/** Scrolls the page alone: `scrollIntoView` would move the frame around it as well. */
+/** Scrolls only the page. `scrollIntoView` would also scroll the frame around it. */
 function showFirstWrongField(): void {
   const field = document.querySelector('[aria-invalid="true"]')
   const page = field?.closest('main')
   if (field == null || page == null) return
   const offset = field.getBoundingClientRect().top - page.getBoundingClientRect().top
   page.scrollTo({ top: page.scrollTop + offset - page.clientHeight / 3, behavior: 'smooth' })
-}
-
-/** What is wrong with single values stands at their fields; here is the rest. */
-function NotSaved({
-  error,
-  errors,
-  others,
-}: {
-  error: unknown
-  errors: readonly PointedError[]
-  others: readonly PointedError[]
-}) {
-  const pointed = error instanceof ApiError && (error.problem.errors ?? []).length > 0
-  if (!pointed) return <ErrorNotice error={error} title="It is not saved" />
-  if (errors.length === 0) return null
-  return (
-    <div role="alert" className="grid gap-1 rounded-lg border bg-bad-soft px-4 py-2 text-sm">
-      <p>
-        <strong className="font-medium">It is not saved.</strong> Correct the marked{' '}
-        {errors.length === 1 ? 'value' : 'values'}, and save again.
-      </p>
-      {others.map(item => (
-        <p key={item.pointer} className="[overflow-wrap:anywhere]">
-          <code className="font-mono text-xs">{item.pointer}</code> {item.detail}
-        </p>
-      ))}
-    </div>
-  )
 }
 
 function Conflict({ current, onTake, onKeep }: { current: Job; onTake: () => void; onKeep: () => void }) {

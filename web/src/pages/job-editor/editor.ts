@@ -2,11 +2,13 @@ import { useCallback, useMemo, useState } from 'react'
 import { type JobDocument, parseText, textAt, textOf, valueAt, withValue } from './model/document'
 import { errorAt, type PointedError } from './model/pointers'
 
-/** One document with two views: the form and the text. The last one that was changed writes the other. */
+/** One document with two views: the form and the JSON text. A change in one view updates the other. */
 export type Editor = {
   document: JobDocument
   text: string
-  /** Why the text is no document at the moment. The form then shows the last one that was. */
+  /**
+   * The error in the text if it is no valid document; else null. With an error, the form shows the last valid document.
+   */
   broken: { error: string; line: number | null } | null
   errors: readonly PointedError[]
   value: (pointer: string) => unknown
@@ -29,7 +31,7 @@ function stateOf(document: JobDocument): State {
   return { document, text: textOf(document), broken: null, errors: [] }
 }
 
-/** A value that was changed is not wrong any more until the server says so. */
+/** Removes the errors of a value that was changed. The server reports them again if they remain. */
 function without(errors: readonly PointedError[], pointer: string): readonly PointedError[] {
   return errors.filter(
     error =>

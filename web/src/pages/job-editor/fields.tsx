@@ -3,7 +3,7 @@ import { Button, IconButton } from '@/ui/button'
 import { Field, Input, Select, TextArea } from '@/ui/field'
 import type { Editor } from './editor'
 
-/** Controls of the form. Each one edits the value at its JSON pointer, and shows the error that the API has for it. */
+/** Fields of the form. Each one edits the value at its JSON pointer, and shows the error of the API for this value. */
 
 type Props = {
   editor: Editor
@@ -27,7 +27,7 @@ export function TextValue({
 }: Props & {
   placeholder?: string
   mono?: boolean
-  /** An empty text stays in the document; otherwise the field is taken away. */
+  /** True if an empty text is stored in the document. Otherwise an empty text removes the value. */
   keepEmpty?: boolean
   suggestions?: readonly string[]
   autoFocus?: boolean
@@ -86,7 +86,7 @@ export function LongText({
   )
 }
 
-/** A number. Text that is none stays as text, and the API says what is wrong with it. */
+/** A field for a number. A text that is no number is kept as text, so that the API reports the error. */
 export function NumberValue({ editor, at, label, hint, className, placeholder }: Props & { placeholder?: string }) {
   return (
     <Field label={label} hint={hint} error={editor.error(at)} className={className}>
@@ -160,7 +160,7 @@ export function CheckValue({ editor, at, label, hint, fallback = false }: Props 
   )
 }
 
-/** A list of words, with commas between them. */
+/** A field for a list of words, separated by commas. */
 export function WordsValue({
   editor,
   at,
@@ -212,7 +212,7 @@ export function WordsValue({
   )
 }
 
-/** Names with values: headers, environment. */
+/** Fields for pairs of a name and a value, such as headers or environment variables. */
 export function PairsValue({ editor, at, label, hint, names }: Props & { names: { key: string; value: string } }) {
   const value = editor.value(at)
   const pairs = typeof value === 'object' && value !== null ? Object.entries(value) : []
@@ -267,7 +267,7 @@ export function PairsValue({ editor, at, label, hint, names }: Props & { names: 
   )
 }
 
-/** A value as JSON text. While it is no JSON, the document keeps the last one that was. */
+/** A field for a value as JSON text. While the text is not valid JSON, the document keeps the last valid value. */
 export function JsonValue({
   editor,
   at,
@@ -276,7 +276,7 @@ export function JsonValue({
   className,
   rows = 4,
   textIsText = false,
-}: Props & { rows?: number /** What is no JSON is a text. */; textIsText?: boolean }) {
+}: Props & { rows?: number /** `textIsText`: text that is not JSON is stored as a string. */; textIsText?: boolean }) {
   const value = editor.value(at)
   const shown =
     value === undefined ? '' : textIsText && typeof value === 'string' ? value : JSON.stringify(value, null, 2)

@@ -8,7 +8,7 @@ import type { Editor } from './editor'
 import { textOf } from './model/document'
 import { lineOf, pointerLines } from './model/pointers'
 
-/** The document as JSON, with the lines marked in which the API found something wrong. */
+/** The document as JSON. Lines with an error of the API are marked. */
 export function JsonPane({
   editor,
   commands,
@@ -16,7 +16,7 @@ export function JsonPane({
 }: {
   editor: Editor
   commands: () => Commands
-  /** What the document is. */
+  /** The noun for the document, such as `calendar`. */
   noun?: string
 }) {
   const gutter = useRef<HTMLDivElement>(null)

@@ -10,7 +10,7 @@ import type { JobEditorSearch } from '@/searches'
 import { EditorPage } from './editor-page'
 import { cloneOf, documentOf, type JobDocument, NEW_JOB, NEW_WORKFLOW } from './model/document'
 
-/** A new job, a change of one, or a new one that begins as a copy of another (`?from=j_…`). */
+/** Creates or edits a job. A new job can begin as a copy of another one (`?from=j_…`). */
 export function Page() {
   const { jobId } = useParams({ strict: false })
   const search: JobEditorSearch = useSearch({ strict: false })

@@ -13,7 +13,7 @@ const BACKOFFS = [
 
 const SHOWN_DELAYS = 12
 
-/** What happens after a failure, with the delays that follow from it. */
+/** The form for retries, with the delays that follow from its values. */
 export function RetryForm({ editor }: { editor: Editor }) {
   const backoff = editor.value('/retry/backoff')
   const isList = Array.isArray(backoff)

@@ -32,7 +32,7 @@ function hintOf(options: readonly { value: string; hint: string }[], value: stri
   return options.find(option => option.value === (value || fallback))?.hint ?? ''
 }
 
-/** Everything that most jobs leave as it is, with one sentence each. */
+/** The form for the rules that most jobs leave at their defaults, with one sentence each. */
 export function RulesForm({ editor }: { editor: Editor }) {
   const calendars = useQuery({
     queryKey: keys.calendars('names'),

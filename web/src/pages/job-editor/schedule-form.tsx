@@ -42,7 +42,7 @@ function emptySchedule(type: Type, timezone: string): JobDocument {
   }
 }
 
-/** When it runs. */
+/** The form for the schedule of a job. */
 export function ScheduleForm({ editor }: { editor: Editor }) {
   const given = editor.string('/schedule/type')
   const type = TYPES.find(item => item.value === given)?.value ?? 'immediate'

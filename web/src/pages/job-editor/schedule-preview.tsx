@@ -18,11 +18,14 @@ type Fire = components['schemas']['PreviewFire']
 
 const SHOWN_FIRES = 10
 const LOAD_HOURS = 48
-/** The API lists at most this many fires. */
+/** Maximum number of fires that the API lists. */
 const MAX_FIRES = 1000
 const PREVIEW_FIELDS = ['schedule', 'name', 'calendars', 'excluded', 'startAt', 'endAt', 'maxRuns'] as const
 
-/** The value as it was when it has not changed for a moment: one request per pause of typing, not per key. */
+/**
+ * Returns a value after it has not changed for `ms` milliseconds, so that typing causes one request per pause and not
+ * one per key.
+ */
 export function useSettled<T>(value: T, ms = 300): T {
   const [settled, setSettled] = useState(value)
   const text = JSON.stringify(value)
@@ -59,7 +62,7 @@ const MARKS: Record<NonNullable<Fire['mark']>, string> = {
   next_open: 'Moved to the opening',
 }
 
-/** The schedule in words, its next fires in its zone, and what to watch out for. */
+/** Shows the schedule in words, its next fires in its zone, and its warnings. */
 export function SchedulePreview({ editor }: { editor: Editor }) {
   const type = editor.string('/schedule/type')
   const preview = usePreview(editor.document, SHOWN_FIRES, type !== 'follow' && type !== 'immediate')
@@ -105,7 +108,10 @@ export function SchedulePreview({ editor }: { editor: Editor }) {
 
 const WEEKDAYS = ['Sun', 'Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat']
 
-/** `2027-03-28T03:00:00+02:00` as weekday, date, time and offset: the wall clock of the zone, not of the browser. */
+/**
+ * Splits a time such as `2027-03-28T03:00:00+02:00` into weekday with date, time and offset, in the zone of the
+ * schedule and not of the browser.
+ */
 function localParts(local: string): { day: string; time: string; offset: string } {
   const match = /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?(.*)$/.exec(local)
   if (match === null) return { day: local, time: '', offset: '' }
@@ -137,7 +143,7 @@ function FireRow({ fire, first }: { fire: Fire; first: boolean }) {
   )
 }
 
-/** How many fires the schedule adds to what is planned already, hour by hour. */
+/** Shows by hour how many fires the schedule adds to the planned ones. */
 export function LoadPreview({ editor, saved }: { editor: Editor; saved: boolean }) {
   const type = editor.string('/schedule/type')
   const repeats = type === 'cron' || type === 'interval' || type === 'window'

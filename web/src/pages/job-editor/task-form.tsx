@@ -32,7 +32,7 @@ function kindOf(editor: Editor): Kind {
 
 const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS'].map(value => ({ value, label: value }))
 
-/** What runs. */
+/** The form for the task of a job. */
 export function TaskForm({ editor, fixedKind }: { editor: Editor; fixedKind: boolean }) {
   const kind = kindOf(editor)
   const choose = (next: Kind) => {
@@ -45,7 +45,7 @@ export function TaskForm({ editor, fixedKind }: { editor: Editor; fixedKind: boo
       editor.set('/task', EMPTY_TASKS[next])
     }
   }
-  // A job stays a job, and a workflow a workflow: the API has no way from one to the other.
+  // The API cannot change a job into a workflow, or a workflow into a job.
   const offered = fixedKind ? KINDS.filter(item => (item.value === 'workflow') === (kind === 'workflow')) : KINDS
   return (
     <div className="grid grid-cols-1 gap-4">
@@ -68,7 +68,7 @@ export function TaskForm({ editor, fixedKind }: { editor: Editor; fixedKind: boo
   )
 }
 
-/** The fields of a task of one kind, at `/task` of the document. */
+/** The fields for one task kind, at `/task` of the document. */
 export function KindForm({ editor, kind }: { editor: Editor; kind: string }) {
   switch (kind) {
     case 'http':

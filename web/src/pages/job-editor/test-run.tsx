@@ -17,7 +17,10 @@ type LogChunk = { attempt: number; seq: number; stream: string; text: string }
 
 const SHOWN_LOG_CHARACTERS = 8000
 
-/** Runs once, now, what the form says: a job of its own, so that neither schedule nor history of this one change. */
+/**
+ * Executes the edited definition once, now, as a separate job, so that the schedule and the history of the edited job
+ * do not change.
+ */
 export function useTestRun(editor: Editor) {
   const start = useMutation({
     mutationFn: () => request<Job>('POST', '/v1/jobs', { body: testJobOf(editor.document) }),
@@ -29,7 +32,7 @@ export function useTestRun(editor: Editor) {
 }
 
 export function TestButton({ editor, start }: { editor: Editor; start: ReturnType<typeof useTestRun> }) {
-  const denied = useDenied('write')
+  const denied = useDenied('edit')
   return (
     <Button
       icon="play"

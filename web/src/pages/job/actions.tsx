@@ -15,9 +15,10 @@ import { toast } from '@/ui/toast'
 import { BackfillDialog } from './backfill-dialog'
 import { deleteCommands, pauseCommands, resumeCommands, runNowCommands } from './commands'
 
-/** Run now, pause with a reason, resume, edit; clone, backfill and cancel in the menu. */
+/** The actions of a job. Run now, pause, resume and edit are buttons; clone, backfill and cancel are in the menu. */
 export function JobActions({ job }: { job: Job }) {
-  const denied = useDenied('write')
+  const denied = useDenied('run')
+  const noEdit = useDenied('edit')
   const client = useQueryClient()
   const navigate = useNavigate()
   const [asks, setAsks] = useState<'pause' | 'cancel' | 'backfill' | null>(null)
@@ -61,7 +62,7 @@ export function JobActions({ job }: { job: Job }) {
           job.status === 'paused'
             ? { keys: 'p', label: 'Resume', run: resume }
             : { keys: 'p', label: 'Pause', run: () => setAsks('pause') },
-          { keys: 'e', label: 'Edit', run: edit },
+          ...(noEdit === undefined ? [{ keys: 'e', label: 'Edit', run: edit }] : []),
         ]
       : [],
   )
@@ -84,14 +85,14 @@ export function JobActions({ job }: { job: Job }) {
           Pause
         </Button>
       )}
-      <Button icon="edit" why={why} onClick={edit}>
+      <Button icon="edit" why={noEdit ?? why} onClick={edit}>
         Edit
       </Button>
       <CopyAs commands={() => (job.status === 'paused' ? resumeCommands(jobId) : runNowCommands(jobId))} />
       <Menu trigger={<IconButton label="More" icon="dots" />}>
         <MenuItem
           icon="copy"
-          why={denied}
+          why={noEdit}
           onSelect={() => void navigate({ to: '/jobs/new', search: { clone: jobId } })}
         >
           Clone

@@ -18,13 +18,13 @@ type Range = { total: number; firstFireTime: string | null; lastFireTime: string
 
 const DAY = 86_400_000
 
-/** The value of a field for local times. */
+/** Formats an instant (milliseconds) as the value of a `datetime-local` field, in the zone of the browser. */
 function localInput(at: number): string {
   const date = new Date(at - new Date(at).getTimezoneOffset() * 60_000)
   return date.toISOString().slice(0, 16)
 }
 
-/** Runs the fires of a past range. It says how many these are before anything is made. */
+/** Creates a backfill for a past range. The dialog shows the number of its fires before the backfill is created. */
 export function BackfillDialog({ jobId, onClose }: { jobId: string; onClose: () => void }) {
   const client = useQueryClient()
   const navigate = useNavigate()

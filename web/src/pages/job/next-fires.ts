@@ -1,7 +1,7 @@
 import { instant, type Zone } from '@/lib/time'
 import { offsetAt } from './ledger/periods'
 
-/** The coming fires, with the places where the clocks of the job's zone change. */
+/** The coming fires of a job, with the clock changes of its zone between them. */
 
 export type ComingFire = { fireTime: string; mark?: string; note?: string }
 
@@ -9,14 +9,17 @@ export type FireRow =
   | { kind: 'fire'; at: number; mark: string | null; note: string }
   | { kind: 'change'; at: number; before: string; after: string }
 
-/** `+01:00`. */
+/** Formats an offset as `+01:00`. */
 export function offsetText(ms: number): string {
   const minutes = Math.abs(Math.round(ms / 60_000))
   const two = (value: number) => String(value).padStart(2, '0')
   return `${ms < 0 ? '−' : '+'}${two(Math.floor(minutes / 60))}:${two(minutes % 60)}`
 }
 
-/** `marks` of the preview (clock changes) win over nothing, and lose against those of the fire itself. */
+/**
+ * Returns the rows of the list. `marks` are the clock changes of the preview. The mark and the note of a fire itself
+ * have precedence over them.
+ */
 export function fireRows(
   fires: readonly ComingFire[],
   zone: Zone | null,

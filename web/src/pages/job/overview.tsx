@@ -1,10 +1,11 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate } from '@tanstack/react-router'
-import { lazy, Suspense, useMemo } from 'react'
+import { useMemo } from 'react'
 import { api } from '@/api/client'
 import { keys } from '@/api/keys'
 import type { Job, Run } from '@/api/types'
 import type { Series } from '@/components/chart'
+import { LazyChart } from '@/components/lazy-chart'
 import { Loaded, Skeleton } from '@/components/notices'
 import { StateBadge } from '@/components/state'
 import { Countdown, RelativeTime, Time } from '@/components/time'
@@ -15,9 +16,7 @@ import { Icon } from '@/ui/icon'
 import { fireRows } from './next-fires'
 import { jobWords } from './words'
 
-const Chart = lazy(() => import('@/components/chart'))
-
-/** What the server says about the schedule: in words, with the marks of clock changes. */
+/** Fetches the description of the schedule from the server: in words, with the clock changes. */
 export function usePreview(job: Job) {
   const { schedule, calendars, excluded, startAt, endAt, maxRuns, name } = job
   const body = {
@@ -31,7 +30,7 @@ export function usePreview(job: Job) {
     ...(maxRuns === undefined ? {} : { maxRuns }),
   }
   return useQuery({
-    // Below a word of its own: what a schedule says does not change with the runs of its job.
+    // The key does not begin with `job`, because runs of the job do not change its schedule.
     queryKey: ['preview', body],
     queryFn: ({ signal }) => api.post('/v1/schedules:preview', { body: body as never, signal }),
     staleTime: 300_000,
@@ -143,7 +142,7 @@ export function NextFires({ job }: { job: Job }) {
   )
 }
 
-/** Why the job is as it is, and the last fires that did not go as planned. */
+/** Explains the state of the job, and lists the last fires that were not on time. */
 export function JobWhySection({ job }: { job: Job }) {
   const why = useQuery({
     queryKey: keys.job(job.jobId, 'why'),
@@ -184,7 +183,7 @@ export function JobWhySection({ job }: { job: Job }) {
   )
 }
 
-/** How long the last runs took. A click opens the run. */
+/** A chart of the durations of the last runs. A click opens the run. */
 export function DurationChart({ runs }: { runs: readonly Run[] }) {
   const navigate = useNavigate()
   const ended = useMemo(
@@ -224,19 +223,17 @@ export function DurationChart({ runs }: { runs: readonly Run[] }) {
         <p className="px-4 py-10 text-center text-ink-3 text-sm">No run has ended yet.</p>
       ) : (
         <div className="px-2 py-2">
-          <Suspense fallback={<Skeleton className="h-44 w-full" />}>
-            <Chart
-              height={176}
-              times={times}
-              series={series}
-              format={duration}
-              label={`Durations of the last ${ended.length} runs`}
-              onPick={index => {
-                const runId = ended[index]?.run.runId
-                if (runId !== undefined) void navigate({ to: '/runs/$runId', params: { runId } })
-              }}
-            />
-          </Suspense>
+          <LazyChart
+            height={176}
+            times={times}
+            series={series}
+            format={duration}
+            label={`Durations of the last ${ended.length} runs`}
+            onPick={index => {
+              const runId = ended[index]?.run.runId
+              if (runId !== undefined) void navigate({ to: '/runs/$runId', params: { runId } })
+            }}
+          />
         </div>
       )}
     </Section>

@@ -31,7 +31,7 @@ const TABS: readonly { value: Tab; label: string }[] = [
   { value: 'versions', label: 'Versions' },
 ]
 
-/** One job: its definition in words, what comes, what was, and that every fire is accounted for. */
+/** The page of one job: its definition in words, its coming fires, its runs, and its ledger. */
 export function Page() {
   const { jobId } = route.useParams()
   const query = useQuery({

@@ -46,7 +46,7 @@ function detailText(run: Run): string {
   return text === '' && run.origin !== 'schedule' ? run.origin.replace('_', ' ') : text.slice(0, 300)
 }
 
-/** The last runs of the job. The page of all runs has the rest, and filters. */
+/** The last runs of the job. The page of all runs shows the others, and has filters. */
 export function RunsTab({ jobId, runs }: { jobId: string; runs: readonly Run[] }) {
   const navigate = useNavigate()
   if (runs.length === 0) return <NoRuns jobId={jobId} />
@@ -88,7 +88,7 @@ function NoRuns({ jobId }: { jobId: string }) {
   )
 }
 
-/** A few runs, a line each, beside other things. */
+/** A short list of the last runs, with one line per run. */
 export function RecentRuns({ jobId, runs }: { jobId: string; runs: readonly Run[] }) {
   if (runs.length === 0) return <NoRuns jobId={jobId} />
   return (

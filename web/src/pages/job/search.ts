@@ -7,7 +7,7 @@ export type Tab = (typeof TABS)[number]
 
 export type JobSearch = { tab: Tab; place: LedgerPlace | null; version: number | null }
 
-/** What stands in the address: `?tab=ledger&period=day&at=2026-11-18T00:00:00.000Z`. */
+/** Reads the search parameters of the page, such as `?tab=ledger&period=day&at=2026-11-18T00:00:00.000Z`. */
 export function readSearch(raw: Record<string, unknown>): JobSearch {
   const at = instant(text(raw, 'at'))
   const level = choice(raw, 'period', ['month', 'day', 'hour'] as const)

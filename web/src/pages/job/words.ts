@@ -1,6 +1,6 @@
 import type { Job } from '@/api/types'
 
-/** The definition of a job in sentences. What is usual is left out, so that what is special is seen. */
+/** Describes the definition of a job in sentences. Fields with their default values are left out. */
 
 export type Words = { label: string; text: string; code?: string }
 
@@ -41,7 +41,7 @@ function commandText(command: string | readonly string[]): string {
   return typeof command === 'string' ? command : command.join(' ')
 }
 
-/** `description` is what the server says about the schedule. */
+/** `description` is the server's description of the schedule. */
 export function jobWords(job: Job, description: string | null): Words[] {
   const words: Words[] = [{ label: 'When', text: description ?? scheduleText(job) }]
   const limits = [
@@ -83,7 +83,7 @@ export function jobWords(job: Job, description: string | null): Words[] {
   return words
 }
 
-/** For a server that describes no schedules of this kind. */
+/** Describes a schedule without the server, for a server that does not describe this kind of schedule. */
 export function scheduleText(job: Job): string {
   const { schedule } = job
   switch (schedule.type) {

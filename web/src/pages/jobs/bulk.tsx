@@ -50,9 +50,9 @@ export const JOB_ACTIONS = {
 
 type JobAction = BulkAction & {
   icon: IconName
-  /** The statuses in which it is possible. */
+  /** The statuses that a job must have for this action. */
   statuses: readonly JobStatus[]
-  /** The statuses that the API selects if the filter has none. */
+  /** The statuses that the API selects if the filter names none. */
   usual: string
 }
 
@@ -83,7 +83,7 @@ export function JobsBulk({
   )
 }
 
-/** Why an action cannot apply to any job of the filter. */
+/** Returns why an action cannot apply to any job of the filter. */
 export function whyNot(name: JobActionName, search: JobsSearch): string | undefined {
   const possible: readonly JobStatus[] = JOB_ACTIONS[name].statuses
   const wrong = search.status?.filter(status => !possible.includes(status)) ?? []
@@ -92,13 +92,13 @@ export function whyNot(name: JobActionName, search: JobsSearch): string | undefi
   return `The filter has jobs that are ${words}.`
 }
 
-/** The filter of the page, as the API takes it in a body: without fields, it must say that all are meant. */
+/** Returns the filter as the body of a request. Without any field, the body must state that it selects all jobs. */
 export function bulkFilter(search: JobsSearch): Record<string, unknown> {
   const fields = compact(search)
   return Object.keys(fields).length === 0 ? { all: true } : fields
 }
 
-/** The filter as a sentence. `usual` are the statuses that are meant if it has none. */
+/** Returns the filter as a sentence. `usual` names the statuses that the API selects if the filter names none. */
 export function filterWords(search: JobsSearch, usual: string): string {
   const status = search.status?.map(name => JOB_STATES[name].label.toLowerCase()).join(' or ') ?? usual
   const parts = [

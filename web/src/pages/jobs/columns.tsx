@@ -91,9 +91,9 @@ function Tags({ tags }: { tags: readonly string[] }) {
   )
 }
 
-/** Run now, and pause or resume, when the pointer or the focus is on the row. */
+/** The buttons to run, pause or resume a job, shown while the pointer or the focus is on its row. */
 function JobActions({ job }: { job: JobRow }) {
-  const denied = useDenied('write')
+  const denied = useDenied('run')
   if (denied !== undefined || job.status === 'cancelled') return null
   const path = { jobId: job.jobId }
   const act = async (call: () => Promise<unknown>, done: () => void) => {
@@ -128,7 +128,7 @@ function JobActions({ job }: { job: JobRow }) {
   )
 }
 
-/** Two lines for a phone. */
+/** A row on a narrow screen, in two lines. */
 export function CompactJob({ job }: { job: JobRow }) {
   return (
     <div className="flex items-center gap-3">

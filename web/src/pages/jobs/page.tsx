@@ -28,7 +28,9 @@ const route = getRouteApi('/shell/jobs')
 const rowKey = (job: JobRow) => job.jobId
 const compactRow = (job: JobRow) => <CompactJob job={job} />
 
-/** All jobs: search as you type, their next fires and last runs, actions over the filter. */
+/**
+ * The list of all jobs, with a search, their next fires and last runs, and actions on all jobs that match the filter.
+ */
 export function Page() {
   const search = route.useSearch()
   const key = JSON.stringify(search)
@@ -36,7 +38,8 @@ export function Page() {
   const state = useLiveList(list, applyBatch)
   const navigate = useNavigate()
   const setSearch = route.useNavigate()
-  const denied = useDenied('write')
+  const denied = useDenied('run')
+  const noNew = useDenied('edit')
   const table = useRef<TableHandle>(null)
   const [bulk, setBulk] = useState<JobActionName | null>(null)
   const create = () => void navigate({ to: '/jobs/new', search: {} })
@@ -87,7 +90,7 @@ export function Page() {
                 </MenuItem>
               ))}
             </Menu>
-            <Button icon="plus" look="primary" why={denied} onClick={create}>
+            <Button icon="plus" look="primary" why={noNew} onClick={create}>
               New job
             </Button>
           </>
@@ -134,7 +137,7 @@ export function Page() {
 
 const TYPING_DELAY_MS = 150
 
-/** Search as you type: the address follows a moment after the last key. */
+/** A search field. The address is updated a moment after the last key. */
 function SearchField({ value, onChange }: { value: string | undefined; onChange: (change: JobsSearch) => void }) {
   const [text, setText] = useState(value ?? '')
   const [seen, setSeen] = useState(value)
@@ -181,7 +184,7 @@ function JobFilters({
     label,
     values: search[name] === undefined ? [] : [search[name]],
     options: values.map(value => ({ value, label: value, text: value })),
-    // The API takes one of them: the one chosen last.
+    // The API accepts one value, so the last chosen one replaces the others.
     onChange: (chosen: string[]) => onChange({ [name]: chosen.at(-1) }),
   })
   return (

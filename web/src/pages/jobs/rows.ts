@@ -5,7 +5,7 @@ import { ListCache, PagedList } from '@/lib/paged-list'
 import { isTerminal } from '@/lib/states'
 import type { JobsSearch } from './search'
 
-/** Each job brings its last twenty runs: pages are small. */
+/** Pages are small, because each job contains its last twenty runs. */
 const PAGE_SIZE = 50
 const MAX_RECENT_RUNS = 20
 
@@ -31,7 +31,10 @@ export function jobsList(search: JobsSearch): PagedList<JobRow> {
   return lists.get(JSON.stringify(search))
 }
 
-/** Brings the strips of the jobs that a batch names up to date. True if the list has to be read again. */
+/**
+ * Updates the recent runs and the next fires of the jobs that a batch of events names. Returns true if the list must be
+ * fetched again.
+ */
 export function applyBatch(batch: Batch, list: PagedList<JobRow>): boolean {
   const changes = new Map<string, { data: RunEventData; time: string }[]>()
   let stale = batch.reset
@@ -44,7 +47,7 @@ export function applyBatch(batch: Batch, list: PagedList<JobRow>): boolean {
       const before = changes.get(event.data.jobId)
       if (before === undefined) changes.set(event.data.jobId, [change])
       else before.push(change)
-      // The next fire after one that was skipped is known to the server alone.
+      // After a skipped fire, only the server knows the next fire, so the list must be fetched again.
       stale ||= event.type === 'timeball.run.skipped'
     }
   }
@@ -60,7 +63,7 @@ export function applyBatch(batch: Batch, list: PagedList<JobRow>): boolean {
   return stale
 }
 
-/** The strip with one run more, or with a run in its new state. The newest comes first. */
+/** Adds a run to the recent runs of a job, or replaces its old state. The newest run is the first. */
 export function withRun(runs: readonly RecentRun[], data: RunEventData, time: string): RecentRun[] {
   const status = data.status
   if (status === undefined || status === 'scheduled') return [...runs]

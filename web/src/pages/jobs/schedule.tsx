@@ -1,7 +1,7 @@
 import type { Job } from '@/api/types'
 import { Time } from '@/components/time'
 
-/** When a job is due, in a few words. */
+/** Describes in a few words when a job fires. */
 export function ScheduleText({ job }: { job: Pick<Job, 'schedule'> }) {
   const { schedule } = job
   const zone =
@@ -34,7 +34,10 @@ export function ScheduleText({ job }: { job: Pick<Job, 'schedule'> }) {
   }
 }
 
-/** `http`, `shell`, …; a workflow and a registered task have no kind of their own. */
+/**
+ * Returns the task kind of a job, such as `http`. Returns `workflow` for a workflow and `task` for a job with a
+ * registered task.
+ */
 export function kindOf(job: Job): string {
   if (job.task === undefined || job.task === null) return job.taskId === undefined ? 'workflow' : 'task'
   return 'kind' in job.task ? String(job.task.kind) : 'workflow'

@@ -6,18 +6,18 @@ import { ApiError } from '@/api/problem'
 import type { NewApiKey } from '@/api/types'
 import { CopyAs, CopyText } from '@/components/copy'
 import { ErrorNotice } from '@/components/notices'
+import { ROLES, type Role, RoleChoice } from '@/components/role-badge'
 import { baseUrl } from '@/lib/url'
 import { Button } from '@/ui/button'
-import { cx } from '@/ui/cx'
 import { Dialog } from '@/ui/dialog'
 import { Field, Input } from '@/ui/field'
 import { Icon } from '@/ui/icon'
-import { createCommands } from './commands'
-import { commandWith, ROLES, type Role } from './keys'
+import { createCommands, keyBody } from './commands'
+import { commandWith } from './keys'
 
 const NAMES = Object.keys(ROLES) as Role[]
 
-/** Makes a key, and shows its secret: once. */
+/** Creates an API key, and shows its secret once. */
 export function CreateDialog({ open, onClose }: { open: boolean; onClose: () => void }) {
   const [made, setMade] = useState<NewApiKey | null>(null)
   const close = () => {
@@ -31,6 +31,7 @@ export function CreateDialog({ open, onClose }: { open: boolean; onClose: () => 
 function Ask({ open, onClose, onMade }: { open: boolean; onClose: () => void; onMade: (made: NewApiKey) => void }) {
   const [role, setRole] = useState<Role>('worker')
   const [name, setName] = useState('')
+  const [expires, setExpires] = useState('')
   const [busy, setBusy] = useState(false)
   const [error, setError] = useState<unknown>(null)
   const client = useQueryClient()
@@ -38,7 +39,7 @@ function Ask({ open, onClose, onMade }: { open: boolean; onClose: () => void; on
     setBusy(true)
     setError(null)
     try {
-      const made = await request<NewApiKey>('POST', '/v1/api-keys', { body: { role, name } })
+      const made = await request<NewApiKey>('POST', '/v1/api-keys', { body: keyBody(role, name, expires) })
       void client.invalidateQueries({ queryKey: keys.apiKeys })
       setName('')
       onMade(made)
@@ -49,6 +50,7 @@ function Ask({ open, onClose, onMade }: { open: boolean; onClose: () => void; on
     }
   }
   const wrongName = error instanceof ApiError ? error.at('/name') : undefined
+  const wrongExpiry = error instanceof ApiError ? error.at('/expiresAt') : undefined
   return (
     <Dialog
       open={open}
@@ -56,7 +58,7 @@ function Ask({ open, onClose, onMade }: { open: boolean; onClose: () => void; on
       title="New API key"
       footer={
         <>
-          <CopyAs commands={() => createCommands(role, name)} />
+          <CopyAs commands={() => createCommands(keyBody(role, name, expires))} />
           <span className="flex-1" />
           <Button onClick={onClose}>Close</Button>
           <Button look="primary" busy={busy} onClick={() => void create()}>
@@ -84,37 +86,20 @@ function Ask({ open, onClose, onMade }: { open: boolean; onClose: () => void; on
             />
           )}
         </Field>
-        <fieldset className="grid gap-2">
-          <legend className="mb-1 font-medium text-ink-2 text-xs">Role</legend>
-          {NAMES.map(item => (
-            <label
-              key={item}
-              className={cx(
-                'flex items-start gap-2.5 rounded-md border px-3 py-2 text-sm',
-                item === role && 'border-accent bg-accent-soft',
-              )}
-            >
-              <input
-                type="radio"
-                name="role"
-                checked={item === role}
-                onChange={() => setRole(item)}
-                className="mt-0.5 size-4 accent-accent"
-              />
-              <span>
-                <span className="font-medium">{ROLES[item].label}</span>
-                <span className="block text-ink-2 text-xs">{ROLES[item].text}</span>
-              </span>
-            </label>
-          ))}
-        </fieldset>
-        {error !== null && wrongName === undefined && <ErrorNotice error={error} />}
+        <RoleChoice roles={NAMES} value={role} onChange={setRole} />
+        <Field label="Expires" hint="Empty: never. Rotate the key before it expires." error={wrongExpiry}>
+          {control => (
+            <Input {...control} type="date" value={expires} onChange={event => setExpires(event.target.value)} />
+          )}
+        </Field>
+        {error !== null && wrongName === undefined && wrongExpiry === undefined && <ErrorNotice error={error} />}
       </form>
     </Dialog>
   )
 }
 
-function Secret({ made, onClose }: { made: NewApiKey; onClose: () => void }) {
+/** Shows the secret of a new key, which no later answer contains. */
+export function Secret({ made, onClose }: { made: NewApiKey; onClose: () => void }) {
   return (
     <Dialog
       open
@@ -138,9 +123,7 @@ function Secret({ made, onClose }: { made: NewApiKey; onClose: () => void }) {
           <CopyText text={made.key} className="w-full" />
         </div>
         <div className="grid gap-1">
-          <p className="font-medium text-ink-2 text-xs">
-            With the key in a file {made.role === 'worker' ? 'worker.key' : 'admin.key'}
-          </p>
+          <p className="font-medium text-ink-2 text-xs">With the key in a file {made.role}.key</p>
           <CopyText text={commandWith(made.role, baseUrl().href.replace(/\/$/, ''))} className="w-full" />
         </div>
       </div>

@@ -1,8 +1,27 @@
 import { expect, test } from 'vitest'
-import { commandWith, sortedKeys } from './keys'
+import type { ApiKey } from '@/api/types'
+import { commandWith, keyRules, sortedKeys } from './keys'
 
-const key = (keyId: string, createdAt: string, revokedAt: string | null = null) =>
-  ({ keyId, name: '', role: 'worker', createdAt, revokedAt }) as const
+const key = (
+  keyId: string,
+  createdAt: string,
+  revokedAt: string | null = null,
+  more: Partial<ApiKey> = {},
+): ApiKey => ({
+  keyId,
+  name: '',
+  role: 'worker',
+  scopes: null,
+  labels: null,
+  tenants: null,
+  userId: null,
+  createdAt,
+  expiresAt: null,
+  lastUsedAt: null,
+  revokedAt,
+  replaces: null,
+  ...more,
+})
 
 test('keys that work come first, the newest on top', () => {
   const found = sortedKeys([
@@ -18,4 +37,15 @@ test('keys that work come first, the newest on top', () => {
 test('the command names the server, and never the secret', () => {
   expect(commandWith('worker', 'http://127.0.0.1:1300')).toContain('--server http://127.0.0.1:1300 --token-file')
   expect(commandWith('admin', 'http://127.0.0.1:1300')).toContain('TIMEBALL_URL=http://127.0.0.1:1300')
+})
+
+test('the rules of a key are listed, and a key without rules has none', () => {
+  expect(keyRules(key('plain', '2026-01-01T00:00:00Z'))).toEqual([])
+  const rules = { scopes: ['read'], labels: ['gpu', 'ssd'], tenants: ['acme'], userId: 'anna' }
+  expect(keyRules(key('bound', '2026-01-01T00:00:00Z', null, rules))).toEqual([
+    'only read',
+    'labels gpu, ssd',
+    'serves acme',
+    'of anna',
+  ])
 })

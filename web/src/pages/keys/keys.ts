@@ -1,6 +1,7 @@
 import type { ApiKey } from '@/api/types'
+import type { Role } from '@/components/role-badge'
 
-/** Keys that work, newest first; then those that were revoked, the last one first. */
+/** Returns the valid keys, newest first, and the revoked ones, the last revoked first. */
 export function sortedKeys(keys: readonly ApiKey[]): { live: ApiKey[]; revoked: ApiKey[] } {
   const live = keys.filter(key => key.revokedAt === null)
   const revoked = keys.filter(key => key.revokedAt !== null)
@@ -10,15 +11,19 @@ export function sortedKeys(keys: readonly ApiKey[]): { live: ApiKey[]; revoked: 
   }
 }
 
-export const ROLES = {
-  worker: { label: 'Worker', text: 'Takes runs and reports on them. It cannot read or change jobs.' },
-  admin: { label: 'Admin', text: 'May do everything: jobs, runs, calendars, workers and keys.' },
-} as const
-export type Role = keyof typeof ROLES
-
-/** How a new key is used at once. */
+/** Returns a command that uses a new key. */
 export function commandWith(role: Role, server: string): string {
   return role === 'worker'
     ? `timeball worker --server ${server} --token-file worker.key`
-    : `TIMEBALL_URL=${server} TIMEBALL_TOKEN=$(cat admin.key) timeball jobs list`
+    : `TIMEBALL_URL=${server} TIMEBALL_TOKEN=$(cat ${role}.key) timeball jobs list`
+}
+
+/** Returns what the key may do beyond its role, and until when, in words. */
+export function keyRules(key: ApiKey): string[] {
+  const rules: string[] = []
+  if (key.scopes !== null) rules.push(`only ${key.scopes.join(', ')}`)
+  if (key.labels !== null) rules.push(`labels ${key.labels.join(', ') || 'none'}`)
+  if (key.tenants !== null) rules.push(`serves ${key.tenants.join(', ')}`)
+  if (key.userId !== null) rules.push(`of ${key.userId}`)
+  return rules
 }

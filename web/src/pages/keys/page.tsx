@@ -8,6 +8,7 @@ import type { ApiKey, WebSession } from '@/api/types'
 import { ConfirmDialog } from '@/components/confirm'
 import { CopyAs, CopyId } from '@/components/copy'
 import { EmptyState, Loaded, SkeletonRows } from '@/components/notices'
+import { RoleBadge } from '@/components/role-badge'
 import { RelativeTime } from '@/components/time'
 import { PageHead, Section } from '@/layout/page'
 import { allPages } from '@/lib/all-pages'
@@ -19,9 +20,10 @@ import { Icon } from '@/ui/icon'
 import { toast } from '@/ui/toast'
 import { endSessionCommands, revokeCommands } from './commands'
 import { CreateDialog } from './create-dialog'
-import { ROLES, sortedKeys } from './keys'
+import { keyRules, sortedKeys } from './keys'
+import { RotateDialog } from './rotate-dialog'
 
-/** API keys, and the browsers that are signed in with them. */
+/** The list of API keys, and of the browsers that are signed in with them. */
 export function Page() {
   const denied = useDenied('admin')
   const [creating, setCreating] = useState(false)
@@ -58,10 +60,14 @@ export function Page() {
 function KeyList() {
   const query = useQuery({
     queryKey: keys.apiKeys,
-    queryFn: ({ signal }) => api.get('/v1/api-keys', { signal }),
+    queryFn: ({ signal }) =>
+      allPages<ApiKey>(cursor =>
+        api.get('/v1/api-keys', { query: { limit: 200, ...(cursor === undefined ? {} : { cursor }) }, signal }),
+      ),
   })
   const me = useMe().data
   const [revoking, setRevoking] = useState<ApiKey | null>(null)
+  const [rotating, setRotating] = useState<ApiKey | null>(null)
   const [showRevoked, setShowRevoked] = useState(false)
   const found = sortedKeys(query.data?.items ?? [])
   return (
@@ -81,32 +87,34 @@ function KeyList() {
         {() => (
           <ul className="divide-y">
             {[...found.live, ...(showRevoked ? found.revoked : [])].map(key => (
-              <KeyRow key={key.keyId} item={key} isOwn={key.keyId === me?.keyId} onRevoke={() => setRevoking(key)} />
+              <KeyRow
+                key={key.keyId}
+                item={key}
+                isOwn={key.keyId === me?.keyId}
+                onRevoke={() => setRevoking(key)}
+                onRotate={() => setRotating(key)}
+              />
             ))}
           </ul>
         )}
       </Loaded>
       <RevokeKey item={revoking} onClose={() => setRevoking(null)} />
+      <RotateDialog item={rotating} onClose={() => setRotating(null)} />
     </Section>
   )
 }
 
-function RoleBadge({ role }: { role: ApiKey['role'] }) {
-  return (
-    <span
-      title={ROLES[role].text}
-      className={cx(
-        'inline-flex items-center gap-1 rounded-sm border px-1.5 text-2xs',
-        role === 'admin' ? 'border-accent text-accent' : 'text-ink-2',
-      )}
-    >
-      <Icon name={role === 'admin' ? 'keys' : 'workers'} size={12} />
-      {ROLES[role].label}
-    </span>
-  )
-}
-
-function KeyRow({ item, isOwn, onRevoke }: { item: ApiKey; isOwn: boolean; onRevoke: () => void }) {
+function KeyRow({
+  item,
+  isOwn,
+  onRevoke,
+  onRotate,
+}: {
+  item: ApiKey
+  isOwn: boolean
+  onRevoke: () => void
+  onRotate: () => void
+}) {
   const isRevoked = item.revokedAt !== null
   return (
     <li className={cx('flex min-h-14 items-center gap-3 px-4 py-2 text-sm', isRevoked && 'bg-sunken')}>
@@ -123,11 +131,26 @@ function KeyRow({ item, isOwn, onRevoke }: { item: ApiKey; isOwn: boolean; onRev
           <span>
             created <RelativeTime at={item.createdAt} />
           </span>
+          {item.lastUsedAt !== null && (
+            <span title="Exact to a minute">
+              used <RelativeTime at={item.lastUsedAt} />
+            </span>
+          )}
+          {item.expiresAt !== null && !isRevoked && (
+            <span>
+              expires <RelativeTime at={item.expiresAt} />
+            </span>
+          )}
           {isRevoked && (
             <span>
               revoked <RelativeTime at={item.revokedAt} />
             </span>
           )}
+          {keyRules(item).map(rule => (
+            <span key={rule} className="bidi-plain min-w-0 truncate">
+              {rule}
+            </span>
+          ))}
         </p>
       </div>
       {!isRevoked && (
@@ -136,6 +159,9 @@ function KeyRow({ item, isOwn, onRevoke }: { item: ApiKey; isOwn: boolean; onRev
             commands={() => revokeCommands(item.keyId)}
             label={`Copy the command that revokes ${item.name || item.keyId}`}
           />
+          <Button small onClick={onRotate}>
+            Rotate
+          </Button>
           <Button
             small
             why={isOwn ? 'You are signed in with this key. Revoke it with another one.' : undefined}

@@ -14,7 +14,7 @@ const LOOKS: Record<Attention['kind'], StateLook> = {
   unplaceable: RUN_STATES.blocked,
 }
 
-/** What a person should look at, the most urgent first. */
+/** The items that need the attention of a user, the most urgent first. */
 export function AttentionList({ items }: { items: readonly Attention[] }) {
   if (items.length === 0)
     return (

@@ -4,7 +4,7 @@ import { Skeleton } from '@/components/notices'
 import { Sparkline } from '@/components/sparkline'
 import { count, duration, percent, plural } from '@/lib/time'
 
-/** `120/s`, `1.4/s`, `12/min`, `3/h`. */
+/** Formats a rate in a number and a unit: `120/s`, `1.4/s`, `12/min`, `3/h`. */
 export function rate(perSecond: number): [string, string] {
   if (perSecond >= 9.95) return [Math.round(perSecond).toLocaleString('en-US'), '/s']
   if (perSecond >= 0.95) return [perSecond.toFixed(1), '/s']
@@ -12,7 +12,7 @@ export function rate(perSecond: number): [string, string] {
   return [(perSecond * 3600).toFixed(0), '/h']
 }
 
-/** The figures above the now line. */
+/** The row of figures above the now line. */
 export function Figures({ stats }: { stats: Stats | undefined }) {
   if (stats === undefined) return <FigureSkeleton />
   const { totals, now, workers, buckets } = stats

@@ -18,7 +18,7 @@ const route = getRouteApi('/shell/')
 
 const REFRESH_MS = 30_000
 
-/** Is everything all right, what is about to happen, and what needs a person? */
+/** The start page: the state of the system, the coming fires, and the items that need attention. */
 export function Page() {
   const { window = '1h', by = 'auto', q, view } = route.useSearch()
   const navigate = route.useNavigate()
@@ -110,7 +110,7 @@ export function Page() {
 
 const NAMES = { auto: 'Auto', job: 'Jobs', tag: 'Tags' } as const
 
-/** Narrows the lanes by name, a moment after the last key. */
+/** Filters the lanes by name. The filter is applied a moment after the last key. */
 function LaneFilter({ value, onChange }: { value: string | undefined; onChange: (value: string | undefined) => void }) {
   const [text, setText] = useState(value ?? '')
   useEffect(() => {

@@ -17,9 +17,10 @@ import { EditDialog } from './edit-dialog'
 
 const RETRYABLE: readonly Run['status'][] = ['failed', 'dead', 'cancelled']
 
-/** Retry, edit and retry, replay, cancel, and the same for a terminal. */
+/** The actions of a run: retry, edit and retry, replay, cancel, and copy as a command. */
 export function RunActions({ run }: { run: Run }) {
-  const denied = useDenied('write')
+  const denied = useDenied('run')
+  const noEdit = useDenied('edit')
   const client = useQueryClient()
   const navigate = useNavigate()
   const [asks, setAsks] = useState<'cancel' | 'edit-retry' | 'edit-replay' | null>(null)
@@ -61,7 +62,7 @@ export function RunActions({ run }: { run: Run }) {
 
   useShortcuts('Run', [
     ...(canRetry && denied === undefined ? [{ keys: 'r', label: 'Retry', run: quickRetry }] : []),
-    ...(canRetry && denied === undefined
+    ...(canRetry && noEdit === undefined
       ? [{ keys: 'e', label: 'Edit and retry', run: () => setAsks('edit-retry') }]
       : []),
     ...(!ended && denied === undefined ? [{ keys: 'x', label: 'Cancel', run: () => setAsks('cancel') }] : []),
@@ -74,7 +75,7 @@ export function RunActions({ run }: { run: Run }) {
           <Button look="primary" icon="retry" busy={busy} why={denied} onClick={quickRetry}>
             Retry
           </Button>
-          <Button icon="edit" why={denied} onClick={() => setAsks('edit-retry')}>
+          <Button icon="edit" why={noEdit} onClick={() => setAsks('edit-retry')}>
             Edit and retry
           </Button>
         </>
@@ -105,7 +106,7 @@ export function RunActions({ run }: { run: Run }) {
           </MenuItem>
         )}
         {ended && (
-          <MenuItem icon="edit" why={denied} onSelect={() => setAsks('edit-replay')}>
+          <MenuItem icon="edit" why={noEdit} onSelect={() => setAsks('edit-replay')}>
             Edit and replay
           </MenuItem>
         )}

@@ -15,7 +15,7 @@ import { isTerminal } from '@/lib/states'
 import { Icon } from '@/ui/icon'
 import { originText } from './timeline'
 
-/** Why the run has its status, in sentences, with what would change it. */
+/** Explains in sentences why the run has its status, and what would change it. */
 export function WhySection({ run }: { run: Run }) {
   const why = useQuery({
     queryKey: keys.run(run.runId, 'why'),
@@ -97,7 +97,7 @@ function Fact({ label, children }: { label: string; children: ReactNode }) {
   )
 }
 
-/** What the run is, and what it is connected with. */
+/** The properties of a run, with links to its job, worker and related runs. */
 export function FactsSection({ run }: { run: Run }) {
   const related: [string, string | null | undefined][] = [
     ['Retry of', run.retryOf],
@@ -171,7 +171,7 @@ export function FactsSection({ run }: { run: Run }) {
   )
 }
 
-/** Parameters, result, and the definition that was executed. */
+/** The parameters, the result, and the definition that was executed. */
 export function SpecSections({ run }: { run: Run }) {
   const spec = useQuery({
     queryKey: keys.run(run.runId, 'spec'),
@@ -202,7 +202,7 @@ function ResultSection({ run }: { run: Run }) {
     queryKey: keys.run(run.runId, 'result'),
     queryFn: async ({ signal }) => {
       const value = await api.get('/v1/runs/{runId}/result', { path: { runId: run.runId }, signal })
-      // An answer without content: there is no result. The cache does not keep undefined.
+      // An answer without content means that the run has no result. The cache does not accept undefined.
       return { value: value as unknown, exists: value !== undefined }
     },
     enabled: isTerminal(run.status),

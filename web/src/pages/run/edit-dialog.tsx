@@ -19,7 +19,7 @@ type Props = {
   onRun: (edit: object) => Promise<void>
 }
 
-/** Parameters and timeout of the new run. What is not changed stays as it was. */
+/** Edits the parameters and the timeout of the new run. Unchanged values are copied from the old run. */
 export function EditDialog(props: Props) {
   const { run, onClose, action } = props
   const spec = useQuery({

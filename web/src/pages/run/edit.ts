@@ -1,10 +1,10 @@
-/** The change that leads from one set of parameters to another, as the API takes it: null removes a name. */
+/** Computes the change from one set of parameters to another, in the form of the API: null removes a name. */
 
 type Values = Record<string, unknown>
 
 export type ParametersText = { edit: Values } | { error: string }
 
-/** Reads what was typed, and compares it with what the run had. */
+/** Parses the typed parameters and timeout, and compares them with those of the run. */
 export function editOf(before: Values, typed: string, timeoutBefore: string, timeout: string): ParametersText {
   const read = readObject(typed)
   if ('error' in read) return read

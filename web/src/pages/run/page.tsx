@@ -17,13 +17,13 @@ import { TimelineSection } from './timeline-view'
 
 const route = getRouteApi('/shell/runs/$runId')
 
-/** One run: what happened when, its output, why, and what was executed. */
+/** The page of one run: its timeline, output, explanation and definition. */
 export function Page() {
   const { runId } = route.useParams()
   const query = useQuery({
     queryKey: keys.run(runId),
     queryFn: ({ signal }) => api.get('/v1/runs/{runId}', { path: { runId }, signal }),
-    // Events refresh it; without them a run that is live is read again now and then.
+    // Events refresh the run. A live run is also fetched every 15 s, in case events are missing.
     refetchInterval: found => (found.state.data === undefined || isTerminal(found.state.data.status) ? false : 15_000),
   })
   if (query.data !== undefined) return <RunPage run={query.data} />
@@ -67,7 +67,7 @@ function RunPage({ run }: { run: Run }) {
   )
 }
 
-/** The state in one line: how it is, when it was due, how late it began, how long it took. */
+/** The summary of a run in one line: status, due time, lateness and duration. */
 function Summary({ run }: { run: Run }) {
   return (
     <div className="flex flex-wrap items-center gap-x-5 gap-y-1 text-ink-2 text-sm">

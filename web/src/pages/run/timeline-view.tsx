@@ -7,7 +7,9 @@ import { duration } from '@/lib/time'
 import { cx } from '@/ui/cx'
 import { latenessParts, PART_TEXT, type Part, type Segment, type SegmentKind, type Step, timelineOf } from './timeline'
 
-/** The way of a run from its fire to its end: bars in proportion, the steps with their times, the split of the delay. */
+/**
+ * Shows a run from its fire to its end: proportional bars, the steps with their times, and the parts of the lateness.
+ */
 export function TimelineSection({ run }: { run: Run }) {
   return (
     <Section
@@ -72,7 +74,7 @@ const PART_FILL: Record<Part, string> = {
   worker: 'bg-accent',
 }
 
-/** Percent of the width. A segment has at least a visible width. */
+/** The segments in percent of the width. Each has a minimum width, so that it is visible. */
 function Bars({ segments, from, to }: { segments: readonly Segment[]; from: number; to: number }) {
   const whole = Math.max(1, to - from)
   const text = segments

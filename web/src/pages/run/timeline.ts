@@ -2,14 +2,17 @@ import type { Run } from '@/api/types'
 import { isTerminal } from '@/lib/states'
 import { instant } from '@/lib/time'
 
-/** What happened to a run, in order, from its fire to its end. Pure: the caller says what time it is. */
+/**
+ * Computes the segments and the steps of a run from its fire to its end. Pure functions: the caller passes the current
+ * time.
+ */
 
 export type SegmentKind = 'scheduler' | 'blocked' | 'queue' | 'worker' | 'waiting' | 'attempt' | 'between'
 
 export type Segment = {
   kind: SegmentKind
   from: number
-  /** Where it ends, or the present if it has not. */
+  /** The end of the segment, or the current time if it has not ended. */
   to: number
   running: boolean
   attempt: number | null
@@ -22,7 +25,7 @@ export type Step = {
   at: number
   detail: string
   tone: 'idle' | 'live' | 'ok' | 'bad' | 'late'
-  /** Milliseconds since the step before, or null for the first. */
+  /** Milliseconds since the previous step; null for the first one. */
   after: number | null
 }
 
@@ -40,7 +43,7 @@ export const PART_TEXT: Record<Part, { label: string; meaning: string }> = {
 
 export type LatenessPart = { part: Part; ms: number; share: number }
 
-/** The parts of the delay until the start. They add up to the total. */
+/** Returns the parts of the delay before the start of a run. Their sum is the total. */
 export function latenessParts(run: Run): { total: number; parts: LatenessPart[] } | null {
   const lateness = run.lateness
   if (lateness === null || lateness === undefined) return null
@@ -80,7 +83,7 @@ function attemptsOf(run: Run): Attempt[] {
   })
   const start = instant(run.startTime)
   if (found.length > 0 || start === null) return found
-  // An archived run, or one of a list, has no attempts: its own times are those of the first and the last.
+  // An archived run and a run of a list have no attempts. One attempt is made from the times of the run.
   const error = run.error?.message ?? null
   return [{ attempt: run.attempt, from: start, to: instant(run.endTime), error, worker: run.executorId }]
 }
@@ -98,7 +101,10 @@ export function timelineOf(run: Run, now: number): RunTimeline {
   return { from: due, to: Math.max(last, due), segments, steps }
 }
 
-/** From the due time to the first start: the parts of the lateness, or one wait while there is no start. */
+/**
+ * Returns the segments from the due time to the first start: the parts of the lateness, or one segment if the run has
+ * not started.
+ */
 function waitSegments(run: Run, due: number, start: number | null, until: number): Segment[] {
   const segment = (kind: SegmentKind, from: number, to: number, running = false): Segment => ({
     kind,

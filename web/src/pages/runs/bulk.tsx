@@ -62,7 +62,7 @@ export function RunsBulk({
   )
 }
 
-/** The filter as a sentence. */
+/** Returns the filter as a sentence. */
 export function filterWords(search: RunsSearch, jobName: string | undefined): string {
   const parts = [
     search.status?.map(status => RUN_STATES[status].label.toLowerCase()).join(' or '),

@@ -112,10 +112,10 @@ function Took({ row }: { row: RunRow }) {
   return <Duration from={row.start} to={row.end} />
 }
 
-/** The one action that fits the state of a run, when the pointer or the focus is on its row. */
+/** The action that is possible in the status of a run, shown while the pointer or the focus is on its row. */
 function RowAction({ row }: { row: RunRow }) {
   const client = useQueryClient()
-  const denied = useDenied('write')
+  const denied = useDenied('run')
   if (denied !== undefined || row.status === 'skipped' || row.cancelling) return null
   const path = { runId: row.runId }
   const act = async (text: string, call: () => Promise<unknown>) => {
@@ -152,7 +152,7 @@ function RowAction({ row }: { row: RunRow }) {
   )
 }
 
-/** Two lines for a phone. */
+/** A row on a narrow screen, in two lines. */
 export function CompactRun({ row }: { row: RunRow }) {
   return (
     <div className="grid grid-cols-1 gap-0.5">

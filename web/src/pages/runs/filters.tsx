@@ -10,7 +10,7 @@ import { RUN_STATES, RUN_STATUSES } from '@/lib/states'
 import { ORIGIN_NAMES } from './columns'
 import { ORIGINS, type RunsSearch } from './search'
 
-/** The name of a job, for a chip that has its id. */
+/** Fetches the name of a job for a filter that has its id. */
 export function useJobName(jobId: string | undefined): string | undefined {
   const job = useQuery({
     queryKey: keys.job(jobId ?? '', 'name'),

@@ -23,7 +23,7 @@ const route = getRouteApi('/shell/runs')
 const rowKey = (row: RunRow) => row.runId
 const compactRow = (row: RunRow) => <CompactRun row={row} />
 
-/** All runs, newest first: filters in the address, any number of rows, actions over the filter. */
+/** The list of all runs, newest first, with filters, and actions on all runs that match the filter. */
 export function Page() {
   const search = route.useSearch()
   const key = JSON.stringify(search)
@@ -31,7 +31,7 @@ export function Page() {
   const state = useLiveList(list, applyBatch)
   const navigate = useNavigate()
   const setSearch = route.useNavigate()
-  const denied = useDenied('write')
+  const denied = useDenied('run')
   const table = useRef<TableHandle>(null)
   const [bulk, setBulk] = useState<RunActionName | null>(null)
 

@@ -8,7 +8,7 @@ import { isTerminal } from '@/lib/states'
 import { instant } from '@/lib/time'
 import type { RunsSearch } from './search'
 
-/** A run in the list: less than the API answers, since there may be a hundred thousand of them. */
+/** A run in the list. It has fewer fields than the API returns, because the list may have 100,000 rows. */
 export type RunRow = {
   runId: string
   jobId: string
@@ -21,7 +21,7 @@ export type RunRow = {
   start: number | null
   end: number | null
   lateMs: number | null
-  /** Why it failed, or how far it is, or why it did not run. */
+  /** The error, the progress, or the reason why the run was not executed. */
   note: string
   cancelling: boolean
 }
@@ -53,7 +53,7 @@ function noteOf(run: Run): string {
   return (run.error?.message ?? run.reason).slice(0, MAX_NOTE_LENGTH)
 }
 
-/** The filter as the API takes it, with relative times resolved. */
+/** Returns the filter for the API, with relative times converted to instants. */
 export function apiFilter(search: RunsSearch): Record<string, string | string[]> {
   const now = serverNow()
   const values = { ...search, startTime: resolveTime(search.startTime, now), endTime: resolveTime(search.endTime, now) }
@@ -63,7 +63,7 @@ export function apiFilter(search: RunsSearch): Record<string, string | string[]>
   >
 }
 
-/** The same for an action over the filter: no filter at all has to be said. */
+/** Returns the filter for an action. Without any field, it must state that it selects all runs. */
 export function bulkFilter(search: RunsSearch): Record<string, unknown> {
   const filter = apiFilter(search)
   return Object.keys(filter).length === 0 ? { all: true } : filter
@@ -88,7 +88,7 @@ export function runsList(search: RunsSearch): PagedList<RunRow> {
   return lists.get(JSON.stringify(search))
 }
 
-/** Brings the rows that a batch names to their new state. True if the list has to be read again. */
+/** Updates the rows of the runs that a batch of events names. Returns true if the list must be fetched again. */
 export function applyBatch(batch: Batch, list: PagedList<RunRow>): boolean {
   const changes = new Map<string, { data: RunEventData; at: number }[]>()
   let stale = batch.reset

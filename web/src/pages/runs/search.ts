@@ -24,7 +24,7 @@ export type RunsSearch = {
   endTime?: string | undefined
 }
 
-/** The filter of the list is what stands in the address. Its names are those of the API. */
+/** Reads the filter from the search parameters of the address. They have the names of the API. */
 export function runsSearch(raw: Record<string, unknown>): RunsSearch {
   return compact({
     status: list(raw, 'status', RUN_STATUSES),

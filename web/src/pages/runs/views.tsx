@@ -27,7 +27,7 @@ const saved = stored<View[]>(
 
 const MAX_SAVED_VIEWS = 20
 
-/** Filters with a name: some that everyone needs, and those that were saved in this browser. */
+/** Named filters: the predefined ones, and those that the user saved in this browser. */
 export function ViewBar({ search }: { search: RunsSearch }) {
   const own = saved.use()
   const here = keyOf(search)

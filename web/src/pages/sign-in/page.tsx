@@ -1,5 +1,5 @@
 import { getRouteApi, useRouter } from '@tanstack/react-router'
-import { type FormEvent, useEffect, useRef, useState } from 'react'
+import { type FormEvent, type ReactNode, useEffect, useRef, useState } from 'react'
 import { enter } from '@/api/account'
 import { request } from '@/api/client'
 import { ApiError } from '@/api/problem'
@@ -7,6 +7,7 @@ import type { Me } from '@/api/types'
 import { CopyText } from '@/components/copy'
 import { ErrorNotice } from '@/components/notices'
 import { Ball } from '@/layout/shell'
+import { keepNext, providerAnswer } from '@/provider-answer'
 import { signInToken } from '@/sign-in-token'
 import { Button } from '@/ui/button'
 import { Field, Input } from '@/ui/field'
@@ -16,28 +17,61 @@ const route = getRouteApi('/sign-in')
 
 type Step = { name: 'key' } | { name: 'checking' } | { name: 'replace'; token: string; me: Me } | { name: 'busy' }
 
-/** Signs in with the token of a one-time link, or with an API key. */
+type Failure = { error: unknown; title?: string; hint?: string }
+
+type Credential =
+  | { token: string }
+  | { apiKey: string }
+  | { provider: { code: string; state: string; iss: string | null } }
+
+/** Signs in with the token of a one-time link, with an API key, or at the identity provider. */
 export function Page() {
   const { next } = route.useSearch()
   const router = useRouter()
   const [step, setStep] = useState<Step>({ name: 'checking' })
-  const [error, setError] = useState<unknown>(null)
+  const [failure, setFailure] = useState<Failure | null>(null)
+  const [provider, setProvider] = useState<string | null>(null)
   const began = useRef(false)
 
-  const signIn = async (credential: { token: string } | { apiKey: string }) => {
+  const signIn = async (credential: Credential) => {
     setStep({ name: 'busy' })
-    setError(null)
+    setFailure(null)
     try {
       await request<Me>('POST', '/v1/sign-in', { body: credential })
       enter(next ?? '/')
-    } catch (reason) {
-      setError(reason)
+    } catch (error) {
+      setFailure('provider' in credential ? { error, hint: '' } : failureOf(error))
       setStep({ name: 'key' })
     }
   }
 
-  // With a link in a browser that is signed in already, the user decides: a link may come from elsewhere.
+  const showProvider = async () => {
+    try {
+      setProvider((await request<{ name: string | null }>('GET', '/v1/sign-in/provider')).name)
+    } catch {
+      // The form for API keys works without it.
+    }
+  }
+
+  const goToProvider = async () => {
+    setStep({ name: 'busy' })
+    setFailure(null)
+    try {
+      const { url } = await request<{ url: string }>('POST', '/v1/sign-in/provider')
+      keepNext(next)
+      window.location.assign(url)
+    } catch (error) {
+      setFailure({ error, hint: '' })
+      setStep({ name: 'key' })
+    }
+  }
+
+  // If the browser is signed in already, the page asks the user first, because the link may come from another person.
   const begin = async () => {
+    void showProvider()
+    const answer = providerAnswer()
+    if (answer !== null && 'code' in answer) return signIn({ provider: answer })
+    if (answer !== null) setFailure({ error: new RefusedByProvider(answer.error), hint: '' })
     const token = signInToken()
     if (token === null) {
       setStep({ name: 'key' })
@@ -74,7 +108,18 @@ export function Page() {
                 onKeep={() => void router.navigate({ to: '/' })}
               />
             ) : (
-              <KeyForm busy={step.name !== 'key'} error={error} onSubmit={apiKey => void signIn({ apiKey })} />
+              <>
+                {provider !== null && (
+                  <ProviderButton name={provider} busy={step.name !== 'key'} onClick={() => void goToProvider()} />
+                )}
+                <KeyForm
+                  busy={step.name !== 'key'}
+                  look={provider === null ? 'primary' : 'plain'}
+                  onSubmit={apiKey => void signIn({ apiKey })}
+                >
+                  {failure !== null && <ErrorNotice title="Could not sign in" {...failure} />}
+                </KeyForm>
+              </>
             )}
           </div>
           <div className="grid justify-items-center gap-2 text-center text-ink-2 text-xs">
@@ -87,7 +132,36 @@ export function Page() {
   )
 }
 
-function KeyForm({ busy, error, onSubmit }: { busy: boolean; error: unknown; onSubmit: (apiKey: string) => void }) {
+class RefusedByProvider extends Error {
+  constructor(reason: string) {
+    super(`The identity provider did not sign you in: ${reason}.`)
+  }
+}
+
+function ProviderButton({ name, busy, onClick }: { name: string; busy: boolean; onClick: () => void }) {
+  return (
+    <>
+      <Button look="primary" busy={busy} className="h-9" onClick={onClick}>
+        <span className="bidi-plain min-w-0 truncate">Sign in with {name}</span>
+      </Button>
+      <p className="flex items-center gap-3 text-ink-3 text-xs before:h-px before:flex-1 before:bg-line after:h-px after:flex-1 after:bg-line">
+        or
+      </p>
+    </>
+  )
+}
+
+function KeyForm({
+  busy,
+  look,
+  onSubmit,
+  children,
+}: {
+  busy: boolean
+  look: 'primary' | 'plain'
+  onSubmit: (apiKey: string) => void
+  children: ReactNode
+}) {
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault()
     const value = new FormData(event.currentTarget).get('key')
@@ -108,21 +182,18 @@ function KeyForm({ busy, error, onSubmit }: { busy: boolean; error: unknown; onS
           />
         )}
       </Field>
-      {error !== null && <ErrorNotice error={error} title={titleOf(error)} hint={hintOf(error)} />}
-      <Button type="submit" look="primary" busy={busy} className="h-9">
+      {children}
+      <Button type="submit" look={look} busy={busy} className="h-9">
         Sign in
       </Button>
     </form>
   )
 }
 
-function titleOf(error: unknown): string {
-  return error instanceof ApiError && error.status === 401 ? 'This key or link is not valid' : 'Could not sign in'
-}
-
-function hintOf(error: unknown): string | undefined {
-  if (!(error instanceof ApiError)) return undefined
-  return error.status === 401 ? 'Use another key, or open a new link.' : error.status === 403 ? '' : undefined
+function failureOf(error: unknown): Failure {
+  if (!(error instanceof ApiError)) return { error }
+  if (error.status !== 401) return { error, ...(error.status === 403 ? { hint: '' } : {}) }
+  return { error, title: 'This key or link is not valid', hint: 'Use another key, or open a new link.' }
 }
 
 function Replace({

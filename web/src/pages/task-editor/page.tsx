@@ -18,7 +18,7 @@ import { KIND_LABELS } from '../tasks/words'
 
 type Kind = RegisteredTask['task']['kind']
 
-/** A new registered task, or a change of one. */
+/** Creates or edits a registered task. */
 export function Page() {
   const { taskId } = useParams({ strict: false })
   if (taskId !== undefined) return <Existing key={taskId} taskId={taskId} />
@@ -114,7 +114,7 @@ function TaskEditor({ initial, taskId: saved }: { initial: object; taskId?: stri
   )
 }
 
-/** The editor as the forms of jobs expect it: a task is the field `/task` of a job, and here the whole document. */
+/** Converts the editor for the forms of jobs. There a task is the field `/task`, here it is the whole document. */
 function asTaskOfJob(editor: Editor): Editor {
   const own = (pointer: string) => pointer.replace(/^\/task(?=\/|$)/, '')
   return {

@@ -20,7 +20,7 @@ import { KIND_LABELS, taskWords } from '../tasks/words'
 
 const route = getRouteApi('/shell/tasks/$taskId')
 
-/** One registered task: what it runs in words and as JSON, and the jobs that run it. */
+/** The page of one registered task: its definition in words and as JSON, and the jobs that refer to it. */
 export function Page() {
   const { taskId } = route.useParams()
   const task = useQuery({
@@ -37,7 +37,7 @@ export function Page() {
 function One({ found }: { found: RegisteredTask }) {
   const { taskId } = found
   const navigate = useNavigate()
-  const denied = useDenied('write')
+  const denied = useDenied('edit')
   const [deleting, setDeleting] = useState(false)
   const edit = () => void navigate({ to: '/tasks/$taskId/edit', params: { taskId } })
   const newJob = () => void navigate({ to: '/jobs/new', search: { task: taskId } })

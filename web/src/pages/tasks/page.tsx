@@ -20,12 +20,12 @@ import { KIND_LABELS, taskCode } from './words'
 
 const route = getRouteApi('/shell/tasks')
 
-/** All registered tasks. */
+/** The list of all registered tasks. */
 export function Page() {
   const q = text(route.useSearch(), 'q')
   const setSearch = route.useNavigate()
   const navigate = useNavigate()
-  const denied = useDenied('write')
+  const denied = useDenied('edit')
   const query = useQuery({
     queryKey: keys.tasks('list'),
     queryFn: ({ signal }) =>

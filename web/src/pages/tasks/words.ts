@@ -1,12 +1,12 @@
 import type { RegisteredTask } from '@/api/types'
 import { plural } from '@/lib/time'
 
-/** A task in words. */
+/** Describes a task in words. */
 
 type Task = RegisteredTask['task']
 export type Words = { label: string; text: string; code?: string }
 
-/** What it runs, in one line. */
+/** Returns in one line what the task executes, such as its URL or command. */
 export function taskCode(task: Task): string {
   switch (task.kind) {
     case 'http':

@@ -198,7 +198,7 @@ function Beat({ row }: { row: WorkerRow }) {
   )
 }
 
-/** Two lines for a phone. */
+/** A row on a narrow screen, in two lines. */
 export function CompactWorker({ row }: { row: WorkerRow }) {
   return (
     <div className="grid gap-0.5">

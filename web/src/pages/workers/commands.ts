@@ -1,7 +1,7 @@
 import { type Commands, cli, curl, python } from '@/lib/quote'
 import { apiUrl } from '@/lib/url'
 
-/** The actions of this page for a terminal or a script. */
+/** Returns the commands for the actions of this page, for a terminal or a script. */
 
 export function listCommands(): Commands {
   return {

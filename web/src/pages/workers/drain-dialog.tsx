@@ -8,14 +8,14 @@ import { toast } from '@/ui/toast'
 import { drainCommands } from './commands'
 import type { WorkerRow } from './model'
 
-/** Asks before a worker is drained: the order is final. */
+/** Asks the user to confirm that a worker is drained, which cannot be undone. */
 export function DrainDialog({
   worker,
   isLast,
   onClose,
 }: {
   worker: WorkerRow
-  /** No other worker takes runs. */
+  /** True if no other worker accepts runs. */
   isLast: boolean
   onClose: () => void
 }) {

@@ -1,5 +1,6 @@
-import { lazy, type ReactNode, Suspense, useMemo } from 'react'
+import { type ReactNode, useMemo } from 'react'
 import type { Series } from '@/components/chart'
+import { LazyChart } from '@/components/lazy-chart'
 import { Skeleton } from '@/components/notices'
 import { RelativeTime } from '@/components/time'
 import { Section } from '@/layout/page'
@@ -8,10 +9,9 @@ import { type Fleet, memory } from './model'
 import { useSamples } from './samples'
 import { Usage } from './usage'
 
-const Chart = lazy(() => import('@/components/chart'))
 const CHART_HEIGHT = 132
 
-/** The whole fleet: how much there is, how much of it is used, and how that changed while the page was open. */
+/** The capacity of all workers, the used part of it, and a chart of this part since the page was opened. */
 export function FleetSummary({ fleet }: { fleet: Fleet | undefined }) {
   return (
     <div className="grid min-w-0 gap-4 lg:grid-cols-[minmax(20rem,2fr)_minmax(0,3fr)]">
@@ -142,14 +142,12 @@ function History() {
     )
   const last = samples.at(-1)
   return (
-    <Suspense fallback={<Skeleton className="h-[132px] w-full" />}>
-      <Chart
-        times={times}
-        series={series}
-        height={CHART_HEIGHT}
-        label={`Slots in use over time; now ${last?.busy ?? 0} of ${last?.slots ?? 0}`}
-        format={value => (Number.isInteger(value) ? String(value) : '')}
-      />
-    </Suspense>
+    <LazyChart
+      times={times}
+      series={series}
+      height={CHART_HEIGHT}
+      label={`Slots in use over time; now ${last?.busy ?? 0} of ${last?.slots ?? 0}`}
+      format={value => (Number.isInteger(value) ? String(value) : '')}
+    />
   )
 }

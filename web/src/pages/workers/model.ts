@@ -3,10 +3,10 @@ import type { WorkerState } from '@/lib/states'
 import { instant } from '@/lib/time'
 import type { WorkersSearch } from './search'
 
-/** A worker as the page shows it. */
+/** A worker with the values that the page computes. */
 export type WorkerRow = Worker & {
   state: WorkerState
-  /** A lost worker that registered again under its name: nothing needs attention. */
+  /** True if the worker ended and a connected worker has the same name, so that it needs no attention. */
   isBack: boolean
 }
 
@@ -16,7 +16,10 @@ export function stateOf(worker: Pick<Worker, 'status' | 'drainingSince'>): Worke
 
 const ORDER: Record<WorkerState, number> = { lost: 0, draining: 1, live: 1, drained: 2, left: 2 }
 
-/** Lost workers first, then those that are there by name, then those that left, the last one first. */
+/**
+ * Returns the rows in order: lost workers, connected ones by name, ended ones, and last those whose name is connected
+ * again. Ended workers are sorted by their ends, the last one first.
+ */
 export function rowsOf(workers: readonly Worker[]): WorkerRow[] {
   const there = new Set(workers.filter(worker => worker.endedAt === null).map(worker => worker.name))
   const rows = workers.map(worker => ({
@@ -34,7 +37,10 @@ export function rowsOf(workers: readonly Worker[]): WorkerRow[] {
   )
 }
 
-/** Without a choice of states: what is there, and what was lost and is not back. */
+/**
+ * Returns true if the filter shows a worker. Without selected states, it hides workers that left and lost ones that are
+ * back.
+ */
 export function isShown(row: WorkerRow, search: WorkersSearch): boolean {
   const wanted = search.q?.toLowerCase()
   if (wanted !== undefined && !row.name.toLowerCase().includes(wanted) && row.workerId !== search.q) return false
@@ -47,12 +53,12 @@ export type Fleet = {
   live: number
   draining: number
   lost: number
-  /** Left, or lost and back again. */
+  /** The number of workers that left, or were lost and are connected again. */
   gone: number
   slots: number
   busy: number
   running: number
-  /** Of the workers that declare a limit. */
+  /** The sum over the workers that declare a limit; null if none does. */
   cpu: number | null
   cpuUsed: number
   memoryMb: number | null
@@ -79,19 +85,22 @@ export function fleetOf(rows: readonly WorkerRow[]): Fleet {
   }
 }
 
-/** A beat is late when more than half of the lease has passed without one. */
+/** Returns true if more than half of the lease has passed since the last beat. */
 export function isBeatLate(row: Pick<WorkerRow, 'seenAt' | 'leaseUntil' | 'endedAt'>, now: number): boolean {
   const [seen, until] = [instant(row.seenAt), instant(row.leaseUntil)]
   return row.endedAt === null && seen !== null && until !== null && now - seen > (until - seen) / 2
 }
 
-/** `512 MiB`, `8 GiB`, `7.5 GiB`. */
+/** Formats memory as `512 MiB`, `8 GiB` or `7.5 GiB`. */
 export function memory(mib: number): string {
   if (mib < 1024) return `${mib} MiB`
   return `${Number((mib / 1024).toFixed(1))} GiB`
 }
 
-/** Runs by the worker that executes them. A run names its worker; a name that several workers have says nothing. */
+/**
+ * Groups runs by the worker that executes them. A run has the name of its worker, so it is left out if several workers
+ * have this name.
+ */
 export function runsByWorker<T extends { executorId: string | null }>(
   workers: readonly WorkerRow[],
   runs: readonly T[],

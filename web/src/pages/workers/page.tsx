@@ -36,11 +36,11 @@ const compactRow = (row: WorkerRow) => <CompactWorker row={row} />
 const rowClass = (row: WorkerRow) =>
   row.state === 'lost' && !row.isBack ? 'bg-bad-soft' : row.endedAt !== null ? 'bg-sunken' : undefined
 
-/** Every worker: its state, its slots and resources, what it executes now, and the order to drain. */
+/** The list of all workers with their state, slots, resources and current runs, and the action to drain one. */
 export function Page() {
   const search = workersSearch(route.useSearch())
   const navigate = route.useNavigate()
-  const denied = useDenied('admin')
+  const denied = useDenied('system')
   const [drains, setDrains] = useState<WorkerRow | null>(null)
   const set = useCallback(
     (change: WorkersSearch) => void navigate({ search: before => ({ ...before, ...change }), replace: true }),

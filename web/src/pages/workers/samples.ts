@@ -1,13 +1,16 @@
 import { useSyncExternalStore } from 'react'
 import type { WorkerRow } from './model'
 
-/** The slots in use over time, as this browser tab saw them: the API knows the present only. */
+/** Samples of the used slots, taken by this browser tab, because the API returns only the current values. */
 export type Sample = { at: number; busy: number; slots: number; byWorker: ReadonlyMap<string, number> }
 
 export const MAX_SAMPLES = 360
 export const MIN_DISTANCE_MS = 1000
 
-/** Adds a sample. One that follows too soon replaces the last; with too many, the older half is thinned. */
+/**
+ * Appends a sample. If it follows the last one too soon, it replaces it. If there are too many, samples of the older
+ * half are removed.
+ */
 export function withSample(samples: readonly Sample[], next: Sample): readonly Sample[] {
   const last = samples.at(-1)
   if (last !== undefined && next.at <= last.at) return samples
@@ -19,7 +22,7 @@ export function withSample(samples: readonly Sample[], next: Sample): readonly S
   return all.filter((_, at) => at >= half || at % 2 === 0)
 }
 
-/** The used share of a worker's slots over the samples; gaps where it was not there. */
+/** Returns the used slots of a worker in each sample; null where the worker was not connected. */
 export function usageOf(samples: readonly Sample[], workerId: string): (number | null)[] {
   return samples.map(sample => sample.byWorker.get(workerId) ?? null)
 }

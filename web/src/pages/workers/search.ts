@@ -7,9 +7,9 @@ export type WorkersSearch = {
   q?: string | undefined
   label?: string | undefined
   state?: WorkerState[] | undefined
-  /** `1`: also workers that left. */
+  /** `1` shows also the workers that left. */
   gone?: '1' | undefined
-  /** The id of the worker that is open. */
+  /** The id of the open worker. */
   worker?: string | undefined
 }
 

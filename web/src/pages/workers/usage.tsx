@@ -1,6 +1,6 @@
 import { cx } from '@/ui/cx'
 
-/** What is used of what there is, as a bar. Up to 16 slots are drawn one by one. */
+/** A bar of the used part of a capacity. Up to 16 slots are drawn one by one. */
 export function Usage({
   used,
   total,
@@ -11,7 +11,7 @@ export function Usage({
   used: number
   total: number
   label: string
-  /** The worker takes nothing new: free slots cannot be used. */
+  /** True if the worker accepts no new runs, so that its free slots cannot be used. */
   idle?: boolean
   className?: string
 }) {

@@ -19,7 +19,7 @@ import { Usage } from './usage'
 
 const SHOWN_RUNS = 100
 
-/** One worker: what it offers, what it uses, what it executes now. */
+/** The details of one worker: its capacity, the used part of it, and its current runs. */
 export function WorkerPanel({
   worker,
   onClose,
@@ -29,7 +29,7 @@ export function WorkerPanel({
   onClose: () => void
   onDrain: () => void
 }) {
-  const denied = useDenied('admin')
+  const denied = useDenied('system')
   const isThere = worker.endedAt === null
   const why = denied ?? (worker.state === 'draining' ? 'It is draining already.' : isThere ? undefined : 'It has gone.')
   return (
@@ -144,6 +144,9 @@ function Facts({ worker }: { worker: WorkerRow }) {
       </Fact>
       <Fact name="Task kinds">{worker.kinds === null ? 'all' : worker.kinds.join(', ') || 'none'}</Fact>
       <Fact name="Python tasks">{worker.tasks.length === 0 ? '–' : worker.tasks.join(', ')}</Fact>
+      {worker.pools.length > 0 && (
+        <Fact name="Of its slots">{worker.pools.map(pool => `at most ${pool.slots} ${pool.name}`).join(', ')}</Fact>
+      )}
       <Fact name="Version">{worker.version || '–'}</Fact>
       <Fact name="Registered">
         <Time at={worker.startedAt} /> (<RelativeTime at={worker.startedAt} />)

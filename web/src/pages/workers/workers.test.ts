@@ -16,6 +16,7 @@ function worker(name: string, change: Partial<Worker> = {}): Worker {
     cpu: null,
     memoryMb: null,
     inUse: { slots: 2, cpu: 0, memoryMb: 0 },
+    pools: [],
     labels: [],
     dedicated: false,
     kinds: null,

@@ -1,7 +1,7 @@
 import { type Commands, cli, curl, python } from '@/lib/quote'
 import { apiUrl } from '@/lib/url'
 
-/** Cancel or retry of a workflow run, for a terminal or a script. */
+/** Returns the commands that cancel or retry a workflow run. */
 export function workflowRunCommands(action: 'cancel' | 'retry', workflowRunId: string): Commands {
   return {
     curl: curl('POST', String(apiUrl(`/v1/workflow-runs/${workflowRunId}/${action}`))),

@@ -22,7 +22,7 @@ type Row = {
 const MAX_ROWS = 500
 const MAX_INSTANCES_SHOWN = 40
 
-/** The tasks over time. What runs grows by the second; what waits has its place already. */
+/** The tasks over time. The bar of a running task grows each second. A waiting task has a row without a bar. */
 export function Gantt({
   run,
   chosen,
@@ -128,7 +128,7 @@ function isInside(left: number, width: number): boolean {
   return left + width >= 84 && left <= 16
 }
 
-/** Beside the bar where there is space: at its right, or at its left for a bar that reaches the end. */
+/** Returns the position of a label: on the right of the bar, or on its left if the bar reaches the end. */
 function labelPlace(left: number | null, width: number): { left?: string; right?: string } {
   if (left === null) return { left: '0%' }
   const end = left + width

@@ -31,7 +31,7 @@ type WorkflowRun = components['schemas']['WorkflowRunView']
 const route = getRouteApi('/shell/workflow-runs/$workflowRunId')
 const VIEWS = ['graph', 'time', 'table'] as const
 
-/** One run of a workflow: what each task does, when it did it, and what came of it. */
+/** The page of one run of a workflow: the state, the times and the result of each task. */
 export function Page() {
   const { workflowRunId } = route.useParams()
   const query = useQuery({
@@ -50,7 +50,7 @@ function RunPage({ run }: { run: WorkflowRun }) {
   const setSearch = route.useNavigate()
   const navigate = useNavigate()
   const client = useQueryClient()
-  const denied = useDenied('write')
+  const denied = useDenied('run')
   const [asks, setAsks] = useState(false)
   const large = run.tasks.length > MAX_GRAPH_TASKS
   const view = choice(search, 'view', VIEWS) ?? (large ? 'table' : 'graph')
@@ -203,7 +203,7 @@ function whyNoRetry(run: WorkflowRun, ended: boolean): string | undefined {
   return run.status === 'succeeded' ? 'The run succeeded.' : undefined
 }
 
-/** The counts of the tasks by state, and where the run comes from. */
+/** The number of tasks by state, and the origin of the run. */
 function Facts({ run }: { run: WorkflowRun }) {
   return (
     <div className="flex flex-wrap items-center gap-x-4 gap-y-1 text-ink-2 text-sm">

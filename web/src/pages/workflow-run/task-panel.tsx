@@ -18,7 +18,7 @@ type Instance = WorkflowRun['instances'][number]
 
 const MAX_INSTANCES_SHOWN = 100
 
-/** One task: its state and times, its error or result, and the way to its run. */
+/** The details of one task: its state and times, its error or result, and a link to its run. */
 export function TaskPanel({
   run,
   task,
@@ -112,7 +112,7 @@ function RunDetails({ runId, ended }: { runId: string; ended: boolean }) {
   })
   const result = useQuery({
     queryKey: keys.run(runId, 'result'),
-    // No result is an answer without a body, which a cache cannot keep.
+    // If the task has no result, the answer has no body; the cache accepts null, but not undefined.
     queryFn: async ({ signal }) =>
       (await request<unknown>('GET', '/v1/runs/{runId}/result', { path: { runId }, signal })) ?? null,
     enabled: ended,

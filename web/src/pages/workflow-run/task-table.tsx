@@ -77,7 +77,7 @@ const compact = (task: Task) => (
   </>
 )
 
-/** The same as graph and bars, as a table: for screen readers, and for thousands of tasks. */
+/** The tasks as a table, for screen readers and for workflows with thousands of tasks. */
 export function TaskTable({ tasks, onChoose }: { tasks: readonly Task[]; onChoose: (name: string) => void }) {
   return (
     <DataTable

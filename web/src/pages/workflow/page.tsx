@@ -26,7 +26,7 @@ type Workflow = components['schemas']['WorkflowView']
 const route = getRouteApi('/shell/workflows/$workflowId')
 const SHOWN_RUNS = 50
 
-/** A workflow: its graph, its schedule, its runs. */
+/** The page of a workflow: its graph, its schedule and its runs. */
 export function Page() {
   const { workflowId } = route.useParams()
   const query = useQuery({
@@ -46,7 +46,8 @@ function WorkflowPage({ workflow }: { workflow: Workflow }) {
   const setSearch = route.useNavigate()
   const navigate = useNavigate()
   const client = useQueryClient()
-  const denied = useDenied('write')
+  const denied = useDenied('run')
+  const noEdit = useDenied('edit')
   const path = { workflowId }
   const refresh = () => {
     void client.invalidateQueries({ queryKey: keys.workflow(workflowId) })
@@ -93,7 +94,7 @@ function WorkflowPage({ workflow }: { workflow: Workflow }) {
         actions={
           <>
             <CopyAs commands={() => runCommands(workflowId)} />
-            <Button icon="edit" why={denied ?? over} onClick={edit}>
+            <Button icon="edit" why={noEdit ?? over} onClick={edit}>
               Edit
             </Button>
             <Button

@@ -19,7 +19,7 @@ import { ScheduleText } from '../jobs/schedule'
 const route = getRouteApi('/shell/workflows')
 const PAGE_SIZE = 50
 
-/** All workflows, with their next fire and their last runs. */
+/** The list of all workflows, with their next fires and last runs. */
 export function Page() {
   const q = text(route.useSearch(), 'q')
   const setSearch = route.useNavigate()
@@ -40,7 +40,8 @@ export function Page() {
   })
   const rows: JobRow[] = query.data?.pages.flatMap(page => page.items) ?? []
   const isComplete = query.data !== undefined && !query.hasNextPage
-  // A page may be empty although more follow: the server compares a bounded number of jobs per request.
+  // A page of the answer may be empty although more follow, because the server checks a limited number of jobs per
+  // request.
   useEffect(() => {
     if (rows.length === 0 && query.hasNextPage && !query.isFetching) void query.fetchNextPage()
   })
@@ -158,7 +159,7 @@ function NextFire({ job }: { job: JobRow }) {
   return job.status === 'paused' ? <span className="text-ink-2">paused</span> : <Countdown at={job.nextFireAt} />
 }
 
-/** The strip leads to runs; those of a workflow have a page of their own. */
+/** The last runs of a workflow. A click on a bar opens the page of its workflow run. */
 function Strip({ job }: { job: JobRow }) {
   const navigate = useNavigate()
   return (

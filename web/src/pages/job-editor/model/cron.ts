@@ -1,4 +1,4 @@
-/** A cron expression as what a builder can show: one of a few common shapes, or its fields. */
+/** Converts a cron expression to the forms that the builder shows: one of a few common patterns, or its fields. */
 
 export type Simple =
   | { kind: 'minutes'; every: number }
@@ -8,25 +8,10 @@ export type Simple =
   | { kind: 'monthly'; day: number; hour: number; minute: number }
   | { kind: 'yearly'; month: number; day: number; hour: number; minute: number }
 
-export const DAY_NAMES = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday'] as const
-/** The order in which days are shown. */
+/** The days of the week in the order of the form. 0 is Sunday. */
 export const WEEK = [1, 2, 3, 4, 5, 6, 0] as const
-export const MONTH_NAMES = [
-  'January',
-  'February',
-  'March',
-  'April',
-  'May',
-  'June',
-  'July',
-  'August',
-  'September',
-  'October',
-  'November',
-  'December',
-] as const
 
-/** Steps that divide an hour: every other step would leave a short gap at the end of each hour. */
+/** Steps of minutes that divide an hour. Any other step has a shorter gap at the end of each hour. */
 export const MINUTE_STEPS = [1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30] as const
 
 export type FieldName = 'second' | 'minute' | 'hour' | 'day' | 'month' | 'weekday'
@@ -51,7 +36,7 @@ const NICKNAMES: Readonly<Record<string, string>> = {
   '@hourly': '0 * * * *',
 }
 
-/** The fields of an expression with 5 fields, or 6 with seconds first; null for anything else. */
+/** Returns the fields of an expression with 5 fields, or with 6 if seconds come first; null for any other text. */
 export function fieldsOf(expression: string): Fields | null {
   const text = expression.trim()
   const parts = (NICKNAMES[text.toLowerCase()] ?? text).split(/\s+/)
@@ -92,7 +77,7 @@ function dayNumber(text: string): number | null {
   return value === null ? null : value % 7
 }
 
-/** `1-5,0` as the days 1 to 5 and 0. */
+/** Returns the days of a text such as `1-5,0`, which stands for the days 1 to 5 and 0. */
 function daysOf(text: string): number[] | null {
   const days = new Set<number>()
   for (const part of text.split(',')) {
@@ -110,7 +95,7 @@ function isFree(field: string): boolean {
   return field === '*' || field === '?'
 }
 
-/** The common shape of an expression, or null: then the builder shows its fields. */
+/** Returns the common pattern of an expression. Returns null if there is none; the builder then shows the fields. */
 export function simpleOf(expression: string): Simple | null {
   const fields = fieldsOf(expression)
   if (fields === null || (fields.second !== null && fields.second !== '0')) return null
@@ -164,7 +149,7 @@ function weekText(days: readonly number[]): string {
   return chosen.join(',')
 }
 
-/** Another shape with as much of the old one as fits: the time of day stays. */
+/** Returns a pattern of another kind. It keeps the parts that both kinds have, such as the time of day. */
 export function asKind(before: Simple | null, kind: Simple['kind']): Simple {
   const minute = before !== null && 'minute' in before ? before.minute : 0
   const hour = before !== null && 'hour' in before ? before.hour : 9

@@ -1,6 +1,6 @@
 /**
- * The document of a job: the JSON that the API takes. The form and the text are two views of it. The form reads and
- * writes single values by their JSON pointer, and leaves everything else as it is.
+ * The document of a job: the JSON that the API accepts. The form and the text are two views of it. The form reads and
+ * writes single values by their JSON pointers, and does not change other values.
  */
 export type JobDocument = { readonly [name: string]: unknown }
 
@@ -18,7 +18,7 @@ export const NEW_WORKFLOW: JobDocument = {
   ],
 }
 
-/** The order of fields in the text. Fields that are not listed follow, as they came. */
+/** The order of fields in the text. Other fields follow in their original order. */
 const FIELD_ORDER = [
   'name',
   'description',
@@ -53,7 +53,7 @@ const FIELD_ORDER = [
   'userId',
 ] as const
 
-/** What the API uses when a field is absent. A value that equals its default is not written. */
+/** The values that the API uses for absent fields. A field with its default value is not written. */
 const DEFAULTS: Readonly<Record<string, unknown>> = {
   description: '',
   parameters: {},
@@ -103,14 +103,17 @@ export function valueAt(document: unknown, pointer: string): unknown {
   return value
 }
 
-/** The text of a value in a field of the form. Anything that is no text or number is shown as JSON. */
+/** Returns a value as the text of a form field. A value that is neither a text nor a number is returned as JSON. */
 export function textAt(document: unknown, pointer: string): string {
   const value = valueAt(document, pointer)
   if (value === undefined || value === null) return ''
   return typeof value === 'string' || typeof value === 'number' ? String(value) : JSON.stringify(value)
 }
 
-/** A copy with another value at the pointer. `undefined` takes the field away, and objects that became empty by it. */
+/**
+ * Returns a copy with another value at the pointer. The value `undefined` removes the field, and each object that
+ * becomes empty.
+ */
 export function withValue(document: JobDocument, pointer: string, value: unknown): JobDocument {
   const changed = setIn(document, steps(pointer), value)
   return isRecord(changed) ? changed : {}
@@ -129,7 +132,7 @@ function setIn(target: unknown, path: readonly string[], value: unknown): unknow
   const next = setIn(Object.hasOwn(before, step) ? before[step] : undefined, rest, value)
   const { [step]: _, ...others } = before
   if (next === undefined) return Object.keys(others).length > 0 ? others : undefined
-  // A field keeps its place; a new one comes last.
+  // An existing field keeps its position; a new one is appended.
   return Object.hasOwn(before, step)
     ? Object.fromEntries(Object.entries(before).map(([name, item]) => [name, name === step ? next : item]))
     : { ...before, [step]: next }
@@ -160,7 +163,10 @@ export function parseText(text: string): Parsed {
   }
 }
 
-/** What a user wrote, from an answer about a job: without what the server adds, and without defaults. */
+/**
+ * Returns the document of a job from an answer of the API, without the fields that the server adds and without default
+ * values.
+ */
 export function documentOf(job: object): JobDocument {
   const given = job as Record<string, unknown>
   const kept = FIELD_ORDER.filter(
@@ -184,15 +190,15 @@ export function documentOf(job: object): JobDocument {
   return document
 }
 
-/** A new job with the definition of another one. */
+/** Returns the document of a new job with the definition of another one. */
 export function cloneOf(document: JobDocument): JobDocument {
   const name = typeof document.name === 'string' ? document.name : ''
   return { ...document, name: name === '' ? '' : `${name}-copy` }
 }
 
 /**
- * The body of an update: the fields that differ, and null for those that were taken away, which brings their default
- * back. Rules of `retry` are merged by the server, so those that are gone are named, too.
+ * Returns the body of an update: the fields that differ. A removed field is null, which sets its default. The server
+ * merges the fields of `retry`, so its removed fields are null as well.
  */
 export function changeOf(before: JobDocument, after: JobDocument): Record<string, unknown> {
   const change: Record<string, unknown> = {}
@@ -200,7 +206,7 @@ export function changeOf(before: JobDocument, after: JobDocument): Record<string
     const value = after[name]
     if (same(before[name], value)) continue
     if (value === undefined) {
-      // One of the two says what runs: to name the other one is enough.
+      // A job has either `task` or `taskId`. Setting one of them removes the other.
       if ((name === 'task' || name === 'taskId') && (after.task ?? after.taskId) !== undefined) continue
       change[name] = null
     } else if (name === 'retry' && isRecord(value)) change[name] = { ...retryDefaults(before.retry, value), ...value }
@@ -232,7 +238,7 @@ const TEST_FIELDS = [
   'userId',
 ] as const
 
-/** A job that runs once, at once, what this one would run. It does not touch the schedule of the job. */
+/** Returns a new job that runs once, at once, with the task of this one. The schedule of this job does not change. */
 export function testJobOf(document: JobDocument): JobDocument {
   const kept = TEST_FIELDS.filter(name => document[name] !== undefined).map(name => [name, document[name]])
   const name = typeof document.name === 'string' && document.name !== '' ? document.name : 'job'

@@ -1,6 +1,9 @@
 const UNITS: Readonly<Record<string, number>> = { d: 86_400_000, h: 3_600_000, m: 60_000, s: 1000, ms: 1 }
 
-/** The milliseconds of `90s`, `1h30m` or a whole number of seconds, as the API reads them; null for anything else. */
+/**
+ * Returns the milliseconds of a duration as the API accepts it: `90s`, `1h30m` or a whole number of seconds. Returns
+ * null for any other value.
+ */
 export function parseDuration(value: unknown): number | null {
   if (typeof value === 'number') return Number.isInteger(value) && value >= 0 ? value * 1000 : null
   if (typeof value !== 'string') return null

@@ -1,4 +1,4 @@
-/** What a schedule adds to the fires that are planned already, hour by hour. */
+/** Computes how many fires a schedule adds to the planned ones, by hour. */
 
 export type Bucket = { from: string; to: string; fires: number; load: number | null }
 export type AddedBucket = { at: number; before: number; added: number }
@@ -6,9 +6,9 @@ export type AddedBucket = { at: number; before: number; added: number }
 export type Added = {
   buckets: AddedBucket[]
   total: number
-  /** The hour with the most fires after the change, and what it had before. */
+  /** The hour with the most fires after the change. */
   peak: AddedBucket | null
-  /** The list of fires ended before the range did: more may follow. */
+  /** True if the list of fires ended before the range did, so that more fires may follow. */
   cut: boolean
 }
 

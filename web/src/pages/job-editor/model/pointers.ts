@@ -1,4 +1,4 @@
-/** In which line of a JSON text each value begins, by its JSON pointer. Works on text that is valid JSON. */
+/** Returns the line in which each value of a JSON text begins, by JSON pointer. The text must be valid JSON. */
 export function pointerLines(text: string): Map<string, number> {
   const lines = new Map<string, number>()
   let at = 0
@@ -64,7 +64,7 @@ export function pointerLines(text: string): Map<string, number> {
 
 export type PointedError = { pointer: string; detail: string }
 
-/** The line of a value, or of the nearest one around it: a missing field has no line of its own. */
+/** Returns the line of a value. A missing value has no line, so the line of the nearest value around it is returned. */
 export function lineOf(lines: ReadonlyMap<string, number>, pointer: string): number | null {
   let path = pointer
   for (;;) {
@@ -75,13 +75,13 @@ export function lineOf(lines: ReadonlyMap<string, number>, pointer: string): num
   }
 }
 
-/** What is wrong with the value of a field, or with a part of it. */
+/** Returns the error message for the value of a field, or for a part of that value. */
 export function errorAt(errors: readonly PointedError[], pointer: string): string | undefined {
   const found = errors.filter(error => error.pointer === pointer || error.pointer.startsWith(`${pointer}/`))
   return found.length === 0 ? undefined : found.map(error => error.detail).join(' ')
 }
 
-/** Errors that no field of the form shows. */
+/** Returns the errors that no field of the form shows. */
 export function unclaimed(errors: readonly PointedError[], fields: readonly string[]): PointedError[] {
   return errors.filter(error => !fields.some(field => error.pointer === field || error.pointer.startsWith(`${field}/`)))
 }

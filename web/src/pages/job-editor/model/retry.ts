@@ -10,12 +10,12 @@ export type RetryRules = {
 export type RetryDelay = {
   /** The number of the retry, from 1. */
   retry: number
-  /** The delay without its random part. */
+  /** The delay in milliseconds, without its random part. */
   ms: number
-  /** The shortest and the longest delay: exponential and linear delays vary by ten percent. */
+  /** The shortest and the longest delay in milliseconds. Exponential and linear delays vary by ten percent. */
   least: number
   most: number
-  /** When the retry starts at the latest after the first failure, if attempts take no time. */
+  /** The latest start of the retry, in milliseconds after the first failure, without the time that attempts take. */
   until: number
   capped: boolean
 }
@@ -36,7 +36,7 @@ export function rulesOf(retry: unknown): RetryRules {
   }
 }
 
-/** The delays before each retry, or null if a duration of the policy cannot be read. */
+/** Returns the delay before each retry. Returns null if a duration of the policy is not valid. */
 export function retryDelays(rules: RetryRules): RetryDelay[] | null {
   const cap = parseDuration(rules.cap)
   if (cap === null) return null

@@ -8,7 +8,7 @@ import { type Bucket, type Cell, worstOf } from './ledger'
 import { finer, type Level, weekday } from './periods'
 
 const DAYS = ['Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat', 'Sun']
-/** A day of a month has room for this many cells; with more it shows proportions. */
+/** Maximum number of cells that a day of a month shows. A day with more fires shows proportions. */
 const MAX_DAY_CELLS = 48
 
 type Props = {
@@ -21,9 +21,7 @@ type Props = {
   onOpen: (level: Level, at: number) => void
 }
 
-/**
- * The parts of a period with a cell for each due instant. One cell is reached by Tab; the arrow keys move among all.
- */
+/** Shows the parts of a period, with a cell for each fire. Tab reaches one cell; the arrow keys move between cells. */
 export function Calendar(props: Props) {
   const { buckets, level, onPick } = props
   const cellOf = (target: EventTarget): Cell | null => {
@@ -42,7 +40,7 @@ export function Calendar(props: Props) {
   )
 }
 
-/** Left and right go to the next cell; up and down to the cell above or below. */
+/** Moves the focus: left and right to the adjacent cell, up and down to the cell above or below. */
 function moveFocus(event: KeyboardEvent<HTMLElement>): void {
   const from = event.target instanceof HTMLElement ? event.target.closest<HTMLElement>('[data-cell]') : null
   if (from === null || !event.key.startsWith('Arrow')) return
@@ -161,7 +159,7 @@ function Month({ buckets, zone, selected, isSummed, onOpen }: Props) {
   )
 }
 
-/** Hours of a day, or minutes of an hour, as rows. Rows before the first and after the last fire are left out. */
+/** Shows the hours of a day or the minutes of an hour as rows, from the first to the last row with a fire. */
 function Rows({ level, buckets, zone, selected, isSummed, onOpen }: Props) {
   const used = buckets.flatMap((bucket, index) => (bucket.total > 0 ? [index] : []))
   const first = used[0] ?? 0

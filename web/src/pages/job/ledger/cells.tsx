@@ -5,7 +5,7 @@ import { dateTime, duration, plural } from '@/lib/time'
 import { cx } from '@/ui/cx'
 import { type Bucket, type Cell, type Counts, VERDICT_ORDER } from './ledger'
 
-/** A cell that never ran is hollow; one that failed has a line below. */
+/** One cell. It is hollow if the fire has no run, and has a line at the bottom if the run failed. */
 export const CellView = memo(function CellView({
   cell,
   id,
@@ -15,7 +15,7 @@ export const CellView = memo(function CellView({
   cell: Cell
   id: string
   selected: boolean
-  /** The one cell that Tab stops at. */
+  /** True for the one cell that Tab reaches. */
   reachable: boolean
 }) {
   const { verdict, status, runId } = cell.item
@@ -51,7 +51,7 @@ export function cellText(cell: Cell): string {
   return `${at}${until}: ${VERDICTS[item.verdict].label}${late}${ended}${item.reason === '' ? '' : `: ${item.reason.slice(0, 200)}`}`
 }
 
-/** Proportions of the verdicts of a period. */
+/** A bar with the proportions of the verdicts of a period. */
 export function CountBar({ counts, total, className }: { counts: Counts; total: number; className?: string }) {
   const shown = VERDICT_ORDER.filter(verdict => (counts[verdict] ?? 0) > 0)
   return (

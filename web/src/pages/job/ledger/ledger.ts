@@ -2,7 +2,7 @@ import type { RunStatus, Verdict } from '@/api/types'
 import { instant } from '@/lib/time'
 import type { Period } from './periods'
 
-/** Every due instant of a job, with its verdict, sorted into the parts of a period. */
+/** Groups the fires of a job, with their verdicts, by the parts of a period. */
 
 export type LedgerItem = {
   fireTime: string
@@ -17,7 +17,7 @@ export type LedgerItem = {
 
 export type Counts = Partial<Record<Verdict, number>>
 
-/** One cell: a due instant, or several in a row that share one verdict and never ran. */
+/** One cell: a fire, or several consecutive fires with the same verdict that have no run. */
 export type Cell = { at: number; until: number; count: number; item: LedgerItem }
 
 export type Bucket = { period: Period; counts: Counts; total: number; cells: Cell[] }
@@ -36,7 +36,7 @@ export function totalOf(counts: Counts): number {
   return VERDICT_ORDER.reduce((sum, verdict) => sum + (counts[verdict] ?? 0), 0)
 }
 
-/** What is in both, added. */
+/** Returns the sum of several counts. */
 export function addCounts(all: readonly Counts[]): Counts {
   const sum: Counts = {}
   for (const counts of all)
@@ -47,7 +47,7 @@ export function addCounts(all: readonly Counts[]): Counts {
   return sum
 }
 
-/** The verdicts that a day shows first when it has room for one: the worst. */
+/** The verdicts from the worst to the best. A day that has space for one verdict shows the worst. */
 const WORST: readonly Verdict[] = ['missed', 'late', 'caught_up', 'skipped', 'cancelled', 'open', 'on_time']
 
 export function worstOf(counts: Counts): Verdict | null {
@@ -55,9 +55,9 @@ export function worstOf(counts: Counts): Verdict | null {
 }
 
 /**
- * Sorts fires into periods, which are in order and without gaps. A span of fires that reaches over the end of a period
- * is divided as if its fires were evenly far apart, so that the sums of the parts add up to the sum of all. Fires of a
- * span before or after the periods count in the first or the last one.
+ * Groups fires by period. The periods are sorted and have no gaps. If several fires in one item extend over the end of
+ * a period, they are divided as if they were evenly spaced, so that the sums of the periods add up to the total. Fires
+ * before the first or after the last period are counted in that period.
  */
 export function sortIntoPeriods(items: readonly LedgerItem[], periods: readonly Period[]): Bucket[] {
   const buckets = periods.map((period): Bucket => ({ period, counts: {}, total: 0, cells: [] }))
@@ -87,7 +87,7 @@ function divided(at: number, until: number, count: number, periods: readonly Per
   let done = 0
   for (let index = first; index <= last; index++) {
     const end = periods[index]?.to ?? until
-    // Fires are at at + k * gap: those before the end of this period that are in no piece yet.
+    // Fire number k is at `at + k * gap`. Count the fires before the end of this period that no earlier period has.
     const upTo = index === last ? count : Math.min(count, Math.ceil((end - at) / gap))
     if (upTo <= done) continue
     pieces.push({ index, from: at + done * gap, to: at + (upTo - 1) * gap, count: upTo - done })
@@ -96,7 +96,9 @@ function divided(at: number, until: number, count: number, periods: readonly Per
   return pieces
 }
 
-/** The period that contains an instant; the first or the last one for what is outside. */
+/**
+ * Returns the index of the period that contains an instant. Returns the first or the last one for an instant outside.
+ */
 function indexOf(periods: readonly Period[], at: number): number {
   let low = 0
   let high = periods.length - 1
@@ -108,7 +110,9 @@ function indexOf(periods: readonly Period[], at: number): number {
   return low
 }
 
-/** Fires that the sum knows and the list does not: of old days only the sums are kept. */
+/**
+ * Returns the number of fires that are counted in the sum but not listed. The ledger keeps only the sums of old days.
+ */
 export function removedFires(due: number, buckets: readonly Bucket[]): number {
   return Math.max(0, due - buckets.reduce((sum, bucket) => sum + bucket.total, 0))
 }

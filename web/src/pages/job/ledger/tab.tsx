@@ -25,7 +25,7 @@ const LEVELS: readonly { value: Level; label: string }[] = [
   { value: 'hour', label: 'Hour' },
 ]
 
-/** Every due instant of a month, a day or an hour: what became of it, and a sum that adds up. */
+/** The ledger of a job for a month, a day or an hour: the verdict of each fire, and their sums. */
 export function LedgerTab({
   jobId,
   place,
@@ -108,7 +108,7 @@ function periodName(level: Level, from: number, shownZone: string): string {
   return `${p.year}-${p.month}-${p.day} ${p.hour}:${p.minute}`
 }
 
-/** Due = on time + late + …: the sum, as an equation. */
+/** Shows the sums as an equation: due = on time + late + …. */
 function Sums({ data }: { data: LedgerData }) {
   const shown = VERDICT_ORDER.filter(verdict => (data.counts[verdict] ?? 0) > 0)
   const removed = data.isSummed ? 0 : removedFires(data.due, data.buckets)
@@ -152,7 +152,7 @@ function Proportions({ counts, total }: { counts: Counts; total: number }) {
   )
 }
 
-/** Why fires have no run. */
+/** Shows why the fires of a cell have no run. */
 function Reason({ cell, onClose }: { cell: Cell; onClose: () => void }) {
   const { item } = cell
   const until = instant(item.fireUntil)

@@ -5,7 +5,7 @@ import type { Zone } from '@/lib/time'
 import { type Bucket, type Counts, type LedgerItem, sortIntoPeriods, totalOf } from './ledger'
 import { type Level, type Period, partsOfPeriod } from './periods'
 
-/** Up to this many fires every one is a cell. Beyond, each part of the period is a sum. */
+/** Maximum number of fires that are shown as cells. With more, each part of the period shows its sums only. */
 const MAX_CELLS = 4000
 const PAGE_SIZE = 1000
 const PARALLEL_REQUESTS = 3
@@ -15,14 +15,15 @@ export type LedgerData = {
   due: number
   counts: Counts
   buckets: Bucket[]
-  /** Whether the parts are sums only, because there are too many fires to show each. */
+  /** True if the parts show sums only, because there are too many fires to show each. */
   isSummed: boolean
 }
 
 export function useLedger(jobId: string, level: Level, period: Period, zone: Zone) {
   const isCurrent = period.to > serverNow()
   return useQuery({
-    // Not below the word of the job: a job that fires each second would have its calendar read as often.
+    // The key does not begin with `job`. Otherwise each event of the job would cause a fetch of the ledger: once per
+    // second for a job that fires each second.
     queryKey: ['ledger', jobId, level, period, zone],
     queryFn: ({ signal }) => readLedger(jobId, level, period, zone, signal),
     refetchInterval: isCurrent ? REFRESH_MS : false,
@@ -70,7 +71,7 @@ async function readLedger(
   return { due: first.due, counts, buckets: sortIntoPeriods(items, parts), isSummed: false }
 }
 
-/** A few at a time, the answers in order. */
+/** Executes a few requests at a time, and returns the answers in order. */
 async function inTurn<A, B>(values: readonly A[], work: (value: A) => Promise<B>): Promise<B[]> {
   const results: B[] = []
   for (let at = 0; at < values.length; at += PARALLEL_REQUESTS)

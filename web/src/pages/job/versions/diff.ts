@@ -1,8 +1,8 @@
-/** What differs between two definitions, name by name. Its work grows with their size only. */
+/** Compares two definitions field by field. The time that this takes grows linearly with their size. */
 
 export type Change = { path: string; before: string | null; after: string | null }
 
-/** Fields that every version changes, and that say nothing about the definition. */
+/** Fields that are not part of the definition. */
 const LEFT_OUT = new Set(['version', 'updatedAt', 'nextFireAt', 'status', 'warnings', 'slot', 'createdAt', 'jobId'])
 const MAX_CHANGES = 500
 
@@ -19,7 +19,7 @@ export function changesBetween(before: unknown, after: unknown): Change[] {
   return changes.slice(0, MAX_CHANGES)
 }
 
-/** Every value that contains no others, by its path: `schedule.expression`, `tags[0]`. */
+/** Returns each value that contains no other values, by its path, such as `schedule.expression` or `tags[0]`. */
 function flat(value: unknown): Map<string, string> {
   const found = new Map<string, string>()
   const visit = (item: unknown, path: string) => {

@@ -15,7 +15,7 @@ import { changesBetween } from './diff'
 
 type Version = { version: number; at: string; by: string | null; job: Job }
 
-/** The definitions that the job had, and what each changed. */
+/** The versions of the definition of a job, each with its changes. */
 export function VersionsTab({
   jobId,
   chosen,

@@ -9,13 +9,13 @@ import { AXIS_HEIGHT, drawAxis, drawLanes, readPalette, timeOf, type View } from
 import { LaneLabels } from './labels'
 import { type Bar, type Bucket, barAt, type Lane, type Model, prune } from './model'
 
-/** No more frames a second than this, however many events come. */
+/** Minimum time between two frames, however many events arrive. */
 const MIN_FRAME_DISTANCE_MS = 60
 
 export type Redraw = { request: () => void }
 type Pointed = { lane: number; bar: Bar | null; bucket: Bucket | null; fire: number | null; x: number }
 
-/** The lanes as a picture that moves with time. */
+/** Draws the lanes, and moves them as time passes. */
 export function NowLineCanvas({ model, span, redraw }: { model: Model; span: number; redraw: { current: Redraw } }) {
   const box = useRef<HTMLDivElement>(null)
   const axis = useRef<HTMLCanvasElement>(null)
@@ -58,7 +58,8 @@ export function NowLineCanvas({ model, span, redraw }: { model: Model; span: num
     let drawnAt = 0
     let inView = true
     let palette = readPalette()
-    // The time in which the picture moves by half a pixel, and at least the clock above the line.
+    // The time in which the picture moves by half a pixel, but at most one second, because the clock above the line
+    // shows seconds.
     const step = Math.min(1000, Math.max(MIN_FRAME_DISTANCE_MS, span / Math.max(1, width)))
 
     const draw = () => {
@@ -159,7 +160,7 @@ export function NowLineCanvas({ model, span, redraw }: { model: Model; span: num
   )
 }
 
-/** Gives a canvas its size in device pixels. */
+/** Sets the size of a canvas in device pixels and returns its context. */
 function sized(canvas: HTMLCanvasElement | null, width: number, height: number): CanvasRenderingContext2D | null {
   if (canvas === null || width <= 0 || height <= 0) return null
   const ratio = window.devicePixelRatio || 1
@@ -192,7 +193,7 @@ function closest(times: readonly number[], at: number, within: number): number |
   return best
 }
 
-/** Where an arrow key leads: along the bars of a lane, or to the next lane. */
+/** Returns the bar that an arrow key selects: the next one in the lane, or one in the next lane. */
 function step(model: Model, view: View, from: Pointed | null, key: string): Pointed | null {
   if (!['ArrowLeft', 'ArrowRight', 'ArrowUp', 'ArrowDown'].includes(key) || model.lanes.length === 0) return null
   const vertical = key === 'ArrowUp' ? -1 : key === 'ArrowDown' ? 1 : 0
@@ -213,7 +214,7 @@ function step(model: Model, view: View, from: Pointed | null, key: string): Poin
   return { lane: index, bar, bucket: null, fire: null, x }
 }
 
-/** What is at a place, in lines of text. */
+/** Returns the lines of text that describe a pointed bar, bucket or fire. */
 function describe(pointed: Pointed, lane: Lane | undefined): string[] {
   if (lane === undefined) return []
   const { bar, bucket, fire } = pointed

@@ -12,13 +12,13 @@ export type Palette = Record<
 export type View = {
   width: number
   laneHeight: number
-  /** The height above the bars of a lane that its name takes. */
+  /** The height that the name of a lane takes above its bars. */
   labelHeight: number
-  /** The first and last lane in view. */
+  /** The indexes of the first and the last lane in view. */
   firstLane: number
   lastLane: number
   now: number
-  /** Milliseconds from the line to each edge. */
+  /** Milliseconds from the line in the middle to each edge. */
   span: number
   palette: Palette
   zone: Zone
@@ -56,7 +56,7 @@ export function timeOf(x: number, view: { width: number; now: number; span: numb
 
 const STEPS_S = [5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400]
 
-/** The instants that get a label: as many as fit, at round times of the zone. */
+/** Returns the instants that get a label: as many as fit, at round times of the zone. */
 export function axisTicks(view: { width: number; now: number; span: number }, offset: number): number[] {
   const perLabel = 88
   const wanted = (view.span * 2) / Math.max(1, view.width / perLabel) / 1000
@@ -67,7 +67,7 @@ export function axisTicks(view: { width: number; now: number; span: number }, of
   return ticks
 }
 
-/** How far a zone is ahead of UTC at an instant, in milliseconds. */
+/** Returns the offset of a zone from UTC at an instant, in milliseconds. */
 export function zoneOffset(at: number, zone: Zone): number {
   const p = partsOf(at, zone)
   const local = Date.UTC(
@@ -150,7 +150,7 @@ function drawBars(ctx: CanvasRenderingContext2D, lane: Lane, index: number, view
     if (group === undefined) groups.set(bar.mark, [bar])
     else group.push(bar)
   }
-  // What went wrong is drawn last, so that nothing covers it.
+  // Failed and missed runs are drawn last, so that no other mark covers them.
   for (const mark of DRAW_ORDER) {
     const bars = groups.get(mark)
     if (bars !== undefined) DRAW[mark](ctx, bars, y, view)
@@ -169,7 +169,7 @@ function extent(bar: Bar, view: View): [number, number] {
   const from = xOf(bar.start ?? bar.fire, view)
   const to = xOf(bar.end ?? (bar.start === null ? bar.fire : view.now), view)
   const left = Math.max(-10, from)
-  // One pixel between bars that follow each other.
+  // One pixel stays free between adjacent bars.
   return [left, Math.max(MIN_BAR_WIDTH, Math.min(to, view.width / 2) - left - (bar.end === null ? 0 : 1))]
 }
 
@@ -178,7 +178,7 @@ function box(ctx: CanvasRenderingContext2D, x: number, y: number, width: number,
   else ctx.roundRect(x, y, width, height, 2)
 }
 
-/** The height for bars. */
+/** The height that is available for bars. */
 const room = (view: View) => view.laneHeight - view.labelHeight
 const inset = (view: View) => Math.round(room(view) * 0.25)
 
@@ -195,7 +195,7 @@ const filled =
     ctx.fill()
   }
 
-/** Late: the bar, and a line back to the time at which it should have begun. */
+/** Draws late runs: the bar, and a line back to the time at which the run was due. */
 const late: Draw = (ctx, bars, y, view) => {
   const middle = y + room(view) / 2
   ctx.fillStyle = view.palette.late
@@ -209,7 +209,7 @@ const late: Draw = (ctx, bars, y, view) => {
   filled('late', 0)(ctx, bars, y, view)
 }
 
-/** Failed: higher than the others, with a cross when there is room. */
+/** Draws failed runs: higher than the others, with a cross if there is space. */
 const failed: Draw = (ctx, bars, y, view) => {
   filled('failed', 4)(ctx, bars, y, view)
   ctx.strokeStyle = view.palette.surface
@@ -228,7 +228,7 @@ const failed: Draw = (ctx, bars, y, view) => {
   }
 }
 
-/** Skipped: an empty box, over all fires that were skipped together. */
+/** Draws skipped fires: an empty box over all consecutive fires that were skipped. */
 const skipped: Draw = (ctx, bars, y, view) => {
   const pad = inset(view) + 1
   ctx.strokeStyle = view.palette.skipped
@@ -241,7 +241,7 @@ const skipped: Draw = (ctx, bars, y, view) => {
   ctx.stroke()
 }
 
-/** Missed: an empty diamond, drawn out over all fires that were missed together. */
+/** Draws missed fires: an empty diamond, stretched over all consecutive fires that were missed. */
 const missed: Draw = (ctx, bars, y, view) => {
   const middle = y + room(view) / 2
   ctx.strokeStyle = view.palette.missed
@@ -261,7 +261,7 @@ const missed: Draw = (ctx, bars, y, view) => {
   ctx.stroke()
 }
 
-/** Waiting: a ring at its fire. Rings that would touch become a line. */
+/** Draws waiting runs: a ring at the fire time. Rings that would touch are drawn as a line. */
 const waiting: Draw = (ctx, bars, y, view) => {
   const middle = y + room(view) / 2
   ctx.strokeStyle = view.palette.waiting
@@ -302,7 +302,10 @@ function outline(ctx: CanvasRenderingContext2D, bar: Bar, y: number, view: View)
 
 const STACK: readonly Mark[] = ['on_time', 'running', 'waiting', 'late', 'skipped', 'missed', 'failed']
 
-/** Many runs: a column per bucket, its height by the number of runs, stacked by mark with failures on top. */
+/**
+ * Draws a lane with many runs: one column per bucket, as high as its number of runs, stacked by mark with failures on
+ * top.
+ */
 function drawBuckets(ctx: CanvasRenderingContext2D, buckets: readonly Bucket[], y: number, view: View): void {
   const most = Math.max(1, ...buckets.map(bucket => bucket.total))
   const top = room(view) - 5
@@ -315,7 +318,8 @@ function drawBuckets(ctx: CanvasRenderingContext2D, buckets: readonly Bucket[], 
     for (const mark of STACK) {
       const part = bucket.counts[mark]
       if (part === 0) continue
-      // A single failure among thousands must still be seen.
+      // The parts of failed and missed runs have a minimum height, so that one failure among thousands of runs is
+      // visible.
       const size =
         mark === 'failed' || mark === 'missed'
           ? Math.max(3, (height * part) / bucket.total)
@@ -327,7 +331,7 @@ function drawBuckets(ctx: CanvasRenderingContext2D, buckets: readonly Bucket[], 
   }
 }
 
-/** Coming fires: ticks, the next one marked. Where they stand too close, they are a band. */
+/** Draws coming fires as ticks, with the next one highlighted. Ticks that would touch are drawn as a band. */
 function drawFires(ctx: CanvasRenderingContext2D, lane: Lane, y: number, view: View): void {
   const middle = y + room(view) / 2
   const coming = lane.fires.filter(at => at > view.now - 1500 && at <= view.now + view.span)

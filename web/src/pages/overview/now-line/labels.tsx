@@ -4,7 +4,7 @@ import { Countdown } from '@/components/time'
 import { useNow } from '@/lib/clock'
 import { type Lane, type Model, nextFire } from './model'
 
-/** The names of the lanes, as links. On narrow pages they lie above the bars. */
+/** The names of the lanes, as links. On narrow screens they are above the bars. */
 export function LaneLabels({ model, laneHeight, width }: { model: Model; laneHeight: number; width: number }) {
   return (
     <ul

@@ -3,7 +3,7 @@ import { isRunEvent, isRunsChanged, type RunEventData, type RunsChangedData, typ
 import { isTerminal, MARK_NAMES, type Mark, markOf } from '@/lib/states'
 import { instant } from '@/lib/time'
 
-/** What the now line shows: lanes of past runs and coming fires. Events change it in place. */
+/** The data of the now line: lanes with past runs and coming fires. Events change it in place. */
 
 export type Bar = {
   runId: string
@@ -13,7 +13,7 @@ export type Bar = {
   status: RunStatus
   lateMs: number | null
   mark: Mark
-  /** Fires that never ran and follow each other share one bar: the last of them, and how many they are. */
+  /** The last fire of this bar, if it stands for several consecutive fires that never ran; `fires` is their number. */
   until: number | null
   fires: number
 }
@@ -24,14 +24,14 @@ export type Lane = {
   id: string
   name: string
   status: JobStatus | null
-  /** In the order of their fires. */
+  /** Sorted by fire time. */
   bars: Bar[]
   byRun: Map<string, Bar>
-  /** A lane with many runs has sums instead of bars. */
+  /** The sums of a lane with many runs, which are shown instead of bars; else null. */
   buckets: Bucket[] | null
-  /** Coming fires, in order. */
+  /** The coming fires, in order. */
   fires: number[]
-  /** There are more fires after the last. */
+  /** True if more fires follow after the last one. */
   more: boolean
 }
 
@@ -44,7 +44,7 @@ export type Model = {
   to: number
 }
 
-/** More bars than this in one lane are not told apart; the oldest leave. */
+/** Maximum number of bars in a lane. With more, the oldest are removed. */
 export const MAX_LANE_BARS = 400
 
 export function modelOf(timeline: Timeline): Model {
@@ -87,7 +87,7 @@ function barOf(run: TimelineRun): Bar {
   }
 }
 
-/** A cancelled run is shown as one that was skipped. */
+/** A cancelled run is shown with the mark of a skipped one. */
 const LANE_MARKS: Record<LaneVerdict, Mark> = {
   on_time: 'on_time',
   late: 'late',
@@ -114,7 +114,7 @@ function sum(counts: Record<Mark, number>): number {
   return MARK_NAMES.reduce((total, mark) => total + counts[mark], 0)
 }
 
-/** What an event did: `changed`, `stale` if the lanes do not know what it is about, or `nothing`. */
+/** The effect of an event on the lanes: `changed`, `stale` if the lanes must be fetched again, or `nothing`. */
 export type Effect = 'changed' | 'stale' | 'nothing'
 
 export function apply(model: Model, event: TimeballEvent): Effect {
@@ -140,7 +140,7 @@ function applyRun(model: Model, data: RunEventData, at: number): Effect {
   return 'changed'
 }
 
-/** A fire that became known: the next one of its job. */
+/** Adds a coming fire that an event announced. */
 function addFire(lane: Lane, fire: number): void {
   if (lane.fires.includes(fire)) return
   const at = lane.fires.findIndex(other => other > fire)
@@ -149,7 +149,7 @@ function addFire(lane: Lane, fire: number): void {
 }
 
 function lanesOf(model: Model, data: RunEventData): Lane[] {
-  // The lane of jobs without a tag has an empty id.
+  // The lane of the jobs without a tag has an empty id.
   const tags = data.tags ?? []
   const ids = model.by === 'job' ? [data.jobId ?? ''] : tags.length === 0 ? [''] : tags
   return ids.map(id => model.byId.get(id)).filter(lane => lane !== undefined)
@@ -183,7 +183,10 @@ function putBar(lane: Lane, data: RunEventData, status: RunStatus, at: number): 
   }
 }
 
-/** When a run began whose start was not seen. */
+/**
+ * Returns when a run started, if no earlier event showed its start: the fire time plus the lateness, if the event has
+ * it. Otherwise it is the time of the event for a running run, and the fire time for any other.
+ */
 function startOf(data: RunEventData, fire: number, status: RunStatus, at: number): number {
   if (data.lateMs !== undefined) return fire + data.lateMs
   return status === 'running' ? at : fire
@@ -201,7 +204,7 @@ function applySums(model: Model, data: RunsChangedData, at: number): Effect {
   for (const [id, statuses] of Object.entries(sums)) {
     const lane = model.byId.get(id)
     if (lane === undefined) continue
-    // A lane of single bars cannot show sums: it is read again.
+    // A lane with single bars cannot show sums, so it must be fetched again.
     if (lane.buckets === null) effect = 'stale'
     else {
       for (const [status, number] of Object.entries(statuses)) {
@@ -213,7 +216,7 @@ function applySums(model: Model, data: RunsChangedData, at: number): Effect {
   return effect
 }
 
-/** Adds to the bucket of an instant; after the last bucket, it makes the next one. */
+/** Adds a number to the bucket of an instant. If the instant is after the last bucket, new buckets are appended. */
 function count(lane: Lane, at: number, mark: Mark, number: number): void {
   const buckets = lane.buckets
   if (buckets === null || number === 0) return
@@ -229,7 +232,7 @@ function count(lane: Lane, at: number, mark: Mark, number: number): void {
   found.total += number
 }
 
-/** Removes what has left the window at the left. */
+/** Removes the bars and buckets that ended before `from`. */
 export function prune(model: Model, from: number): void {
   for (const lane of model.lanes) {
     while (
@@ -244,7 +247,7 @@ export function prune(model: Model, from: number): void {
   }
 }
 
-/** The sums of a lane, for the table. */
+/** Returns the sums of a lane by mark, for the table. */
 export function laneCounts(lane: Lane): Record<Mark, number> {
   const counts = noCounts()
   for (const bar of lane.bars) counts[bar.mark] += bar.fires
@@ -256,7 +259,7 @@ export function nextFire(lane: Lane, now: number): number | null {
   return lane.fires.find(at => at > now) ?? null
 }
 
-/** The bar at an instant: the one that covers it, else the nearest within `tolerance`. The newest wins. */
+/** Returns the bar at an instant: the newest one that covers it, else the nearest one within `tolerance`. */
 export function barAt(lane: Lane, at: number, now: number, tolerance: number): Bar | null {
   let best: Bar | null = null
   let distance = tolerance

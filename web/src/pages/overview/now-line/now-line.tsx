@@ -15,10 +15,10 @@ import { NowLineTable } from './table'
 
 export const WINDOW_MS: Record<StatsWindow, number> = { '5m': 300_000, '1h': 3_600_000, '24h': 86_400_000 }
 const MAX_LANES = 30
-/** What has moved in from the right until the lanes are read again. */
+/** The lanes are fetched with this much of the future, which becomes visible before they are fetched again. */
 const AHEAD_MS = 90_000
 const REFRESH_MS = 60_000
-/** After an event that the lanes cannot show. */
+/** The delay before the lanes are fetched again after an event that they cannot show. */
 const STALE_DELAY_MS = 2000
 
 export type LaneChoice = 'auto' | 'job' | 'tag'
@@ -89,7 +89,7 @@ export function NowLine({
   )
 }
 
-/** Events change the model between two readings. */
+/** Applies events to the model between two fetches. */
 function useLive(model: Model | null, redraw: { current: Redraw }, refetch: () => unknown): void {
   const stale = useRef<ReturnType<typeof setTimeout> | undefined>(undefined)
   useEffect(() => () => clearTimeout(stale.current), [])

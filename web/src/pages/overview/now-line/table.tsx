@@ -6,7 +6,7 @@ import { MARK_NAMES, MARKS } from '@/lib/states'
 import { count } from '@/lib/time'
 import { laneCounts, type Model, nextFire } from './model'
 
-/** The now line as text: for screen readers, and for a look at the figures. */
+/** The now line as a table, for screen readers and for exact figures. */
 export function NowLineTable({ model }: { model: Model }) {
   const now = useNow()
   return (

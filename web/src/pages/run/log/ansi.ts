@@ -3,7 +3,7 @@
  * dropped, so that output can change nothing but its own look. Each line begins without colour.
  */
 
-/** An index of the palette (0 to 15), or `#rrggbb`. */
+/** A colour: an index of the palette (0 to 15), or `#rrggbb`. */
 export type AnsiColor = number | string
 
 export type AnsiStyle = {
@@ -36,19 +36,19 @@ export function hasAnsi(text: string): boolean {
   return text.includes(ESC)
 }
 
-/** The text without escape sequences. */
+/** Removes the escape sequences from a text. */
 export function stripAnsi(text: string): string {
   return hasAnsi(text) ? text.replace(SEQUENCE, '') : text
 }
 
-/** What a terminal would show of a line: after a carriage return the line is written again from its beginning. */
+/** Returns a line as a terminal shows it. After a carriage return, text overwrites the line from its beginning. */
 export function afterReturn(line: string): string {
   if (!line.includes('\r')) return line
   const parts = line.split('\r')
   return parts.findLast(part => part !== '') ?? ''
 }
 
-/** The line in pieces of one style each. */
+/** Splits a line into spans with one style each. */
 export function parseAnsi(line: string): AnsiSpan[] {
   if (!hasAnsi(line)) return line === '' ? [] : [{ text: line, style: null }]
   const spans: AnsiSpan[] = []
@@ -80,7 +80,7 @@ const OFF: Record<number, readonly Flag[]> = {
   29: ['strike'],
 }
 
-/** The style after one SGR sequence with these parameters. */
+/** Returns the style after an SGR sequence with these parameters. */
 function applied(before: AnsiStyle | null, parameters: string): AnsiStyle | null {
   const codes = parameters.split(/[;:]/).map(Number)
   let style: AnsiStyle = { ...before }
@@ -108,7 +108,7 @@ function change(style: AnsiStyle, code: number): void {
   else if (code === 49) delete style.bg
 }
 
-/** The colour after 38 or 48, and how many parameters it takes. */
+/** Returns the colour after the parameter 38 or 48, and the number of parameters that it uses. */
 function extended(rest: readonly number[]): [AnsiColor | null, number] {
   if (rest[0] === 5) return [indexed(rest[1] ?? 0), 2]
   if (rest[0] !== 2) return [null, 1]
@@ -117,7 +117,7 @@ function extended(rest: readonly number[]): [AnsiColor | null, number] {
 
 const CUBE = [0, 95, 135, 175, 215, 255]
 
-/** A colour of the table of 256. */
+/** Returns a colour of the palette of 256 colours. */
 function indexed(index: number): AnsiColor | null {
   if (!(index >= 0 && index <= 255)) return null
   if (index < 16) return index
@@ -130,7 +130,7 @@ function hex(...parts: readonly number[]): string {
   return `#${parts.map(part => (part & 255).toString(16).padStart(2, '0')).join('')}`
 }
 
-/** The nearest of the eight basic colours, for the theme's own palette. */
+/** Returns the nearest of the eight basic colours, which the theme replaces with its own. */
 export function basicColor(color: AnsiColor): number {
   if (typeof color === 'number') return color
   const value = Number.parseInt(color.slice(1), 16)
@@ -142,7 +142,7 @@ const CONTROLS = '\u0000-\u0008\u000a-\u001f\u007f-\u009f'
 const MARKS = '\u061c\u200b\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff'
 const INVISIBLE = new RegExp(`[${CONTROLS}${MARKS}]`, 'g')
 
-/** Control characters and marks that turn the direction of text, as names: a line shows what is in it. */
+/** Replaces control characters and marks of text direction with their names, so that a line hides nothing. */
 export function visible(text: string): string {
   return text.replace(INVISIBLE, found => {
     const code = found.charCodeAt(0)

@@ -1,16 +1,16 @@
-/** The lines of a log, in memory. It grows at the end; beyond its limit the oldest lines are dropped. */
+/** The lines of a log in memory. New lines are appended. Above the limit, the oldest lines are removed. */
 
 export type LogChunk = { attempt: number; seq: number; stream: string; at: string; text: string }
 
 export type LogLine = { text: string; stream: string; at: string; attempt: number }
 
-/** A line of its own that says where an attempt begins. */
+/** The stream of a line that is the heading of an attempt. */
 export const ATTEMPT_STREAM = 'attempt'
 
 const BLOCK_LINES = 4096
-/** Characters kept. Text of one byte per character takes as many bytes. */
+/** Maximum number of characters that are kept. Browsers use one or two bytes per character. */
 export const MAX_LOG_LENGTH = 128 * 1024 * 1024
-/** The server numbers chunks by attempt and sequence; its cursors are made of both. */
+/** The server numbers chunks by attempt and sequence. A cursor combines both numbers. */
 const PLACES = 1_000_000
 
 type Mark = { line: number; stream: string; at: string; attempt: number }
@@ -30,32 +30,32 @@ export class LogBuffer {
     this.#limit = limit
   }
 
-  /** The number of the first line that is kept. */
+  /** The number of the first kept line. */
   get first(): number {
     return this.#first
   }
 
-  /** One more than the number of the last line. */
+  /** The number of the last line plus one. */
   get end(): number {
     return this.#end
   }
 
-  /** Characters in memory. */
+  /** The number of characters in memory. */
   get length(): number {
     return this.#length
   }
 
-  /** Whether the last line may still grow. */
+  /** True if the last line is not complete. */
   get open(): boolean {
     return this.#open
   }
 
-  /** Where each attempt begins. */
+  /** The first line of each attempt. */
   get attempts(): readonly { attempt: number; line: number }[] {
     return this.#attempts
   }
 
-  /** The cursor after the last chunk, for the next request. */
+  /** The cursor after the last chunk, which the next request sends. */
   get cursor(): string | undefined {
     return this.#place < 0 ? undefined : String(this.#place)
   }
@@ -72,8 +72,8 @@ export class LogBuffer {
   }
 
   /**
-   * Adds a chunk. False if it does not follow the last one: a worker has given its attempt back, and its output is
-   * written anew. The caller then clears the buffer and reads from the beginning.
+   * Appends a chunk. Returns false if it does not follow the last one: a worker has released its attempt, and the next
+   * one writes the output anew. The caller then clears the buffer and fetches the log from its beginning.
    */
   append(chunk: LogChunk): boolean {
     const place = chunk.attempt * PLACES + chunk.seq
@@ -90,7 +90,7 @@ export class LogBuffer {
   #beginAttempt(chunk: LogChunk): void {
     this.#open = false
     this.#attempts.push({ attempt: chunk.attempt, line: this.#end })
-    // The first attempt needs no heading until there is a second.
+    // The first attempt has no heading.
     if (chunk.attempt === 1) return
     this.#mark({ ...chunk, stream: ATTEMPT_STREAM })
     this.#push(`Attempt ${chunk.attempt}`)
@@ -137,7 +137,7 @@ export class LogBuffer {
     }
   }
 
-  /** The text of a line, or '' for one that is not here. */
+  /** Returns the text of a line, or '' if the buffer does not contain it. */
   text(line: number): string {
     const index = line - this.#first
     if (index < 0) return ''
@@ -154,7 +154,7 @@ export class LogBuffer {
     }
   }
 
-  /** The index of the last mark at or before a line. */
+  /** Returns the index of the last mark at or before a line. */
   #markAt(line: number): number {
     let low = 0
     let high = this.#marks.length - 1

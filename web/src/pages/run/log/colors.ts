@@ -1,10 +1,10 @@
 import type { CSSProperties } from 'react'
 import { type AnsiColor, type AnsiStyle, basicColor } from './ansi'
 
-/** How much of the colours of the output is shown: all, those of the theme only, or none. */
+/** Which colours of the output are shown: all, the basic colours of the theme only, or none. */
 export type ColorLevel = 'all' | 'theme' | 'none'
 
-/** The basic colours, readable on both themes. */
+/** The basic colours. They are readable on the light and on the dark theme. */
 const PALETTE = [
   'var(--ink-3)',
   'var(--bad)',
@@ -22,11 +22,11 @@ function css(color: AnsiColor, level: ColorLevel): string {
     const base = PALETTE[shown % 8] ?? 'var(--ink)'
     return shown < 8 ? base : `color-mix(in oklab, ${base} 80%, var(--ink))`
   }
-  // A colour that was chosen for a black terminal is moved towards the ink of the theme.
+  // Output chooses colours for a black terminal, so they are mixed with the text colour of the theme.
   return `color-mix(in oklab, ${shown} 62%, var(--ink))`
 }
 
-/** The look of a piece of output, or undefined for plain text. */
+/** Returns the CSS of a style, or undefined for plain text. */
 export function cssOf(style: AnsiStyle | null, level: ColorLevel): CSSProperties | undefined {
   if (style === null || level === 'none') return undefined
   const fg = style.inverse === true ? (style.bg ?? style.fg) : style.fg

@@ -7,14 +7,14 @@ import { ATTEMPT_STREAM, type LogLine } from './buffer'
 import { type ColorLevel, cssOf } from './colors'
 import { occurrences } from './search'
 
-/** Of a line of a megabyte this much is drawn. Search and download know all of it. */
+/** Maximum number of characters of a line that are shown. The search and the download use the whole line. */
 const MAX_DRAWN_LENGTH = 4000
 
 export type LineLook = { wrap: boolean; times: boolean; colors: ColorLevel; query: string; exact: boolean }
 
 type Props = { number: number; digits: number; current: boolean } & LogLine & LineLook
 
-/** One line: its number, its time if wanted, and its text, with colours and with the marks of a search. */
+/** One line: its number, optionally its time, and its text with colours and highlighted matches. */
 export const LineView = memo(function LineView({
   number,
   digits,
@@ -94,7 +94,7 @@ function LineText({ text, colors, query, exact }: Pick<Props, 'text' | 'colors' 
   )
 }
 
-/** Pieces of one style, cut again where the search matches: a match may reach over colours. */
+/** Splits spans where a match of the search begins or ends. A match may extend over several spans. */
 function marked(spans: readonly AnsiSpan[], colors: ColorLevel, query: string, exact: boolean): ReactNode[] {
   const matches = occurrences(spans.map(span => span.text).join(''), query, exact)
   const nodes: ReactNode[] = []

@@ -3,7 +3,7 @@ export class NdjsonReader<T> {
   #decoder = new TextDecoder()
   #rest = ''
 
-  /** The documents that are complete with these bytes. A line that is no JSON is left out. */
+  /** Returns the documents that these bytes complete. Lines that are not valid JSON are skipped. */
   push(bytes: Uint8Array): T[] {
     const lines = (this.#rest + this.#decoder.decode(bytes, { stream: true })).split('\n')
     this.#rest = lines.pop() ?? ''
@@ -13,7 +13,7 @@ export class NdjsonReader<T> {
       try {
         found.push(JSON.parse(line) as T)
       } catch {
-        // A broken line is no reason to lose the others.
+        // A line that is not valid JSON is skipped, and the others are returned.
       }
     }
     return found

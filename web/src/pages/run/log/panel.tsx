@@ -25,7 +25,7 @@ const wrapLines = stored<boolean>('log.wrap', false, isFlag)
 const showTimes = stored<boolean>('log.times', false, isFlag)
 const colorLevel = stored<ColorLevel>('log.colors', 'all', oneOf('all', 'theme', 'none'))
 
-/** The output of a run, live: follow, search, colours, wrap, download. */
+/** Shows the output of a run while it is written. The user can follow, search, wrap and download it. */
 export function LogPanel({ run }: { run: Run }) {
   const source = useLog(run.runId, !isTerminal(run.status))
   const { log, version } = source
@@ -49,7 +49,7 @@ export function LogPanel({ run }: { run: Run }) {
     const line = nextMatch(found.lines, current ?? (direction === 1 ? -1 : log.end), direction)
     if (line !== null) goTo(line)
   }
-  // The first match is shown as soon as it is found.
+  // The view scrolls to the first match as soon as it is found.
   const firstMatch = found.lines[0]
   useEffect(() => {
     if (query !== '' && firstMatch !== undefined) goTo(firstMatch)
@@ -213,7 +213,7 @@ export function LogPanel({ run }: { run: Run }) {
   )
 }
 
-/** A short log takes little room; a long or live one has one height, so that nothing moves. */
+/** A short log has the height of its lines. A long or live log has a fixed height, so that the page does not move. */
 function heightFor(lines: number, state: LogState): string {
   if (state === 'live' || state === 'polling' || lines > 24) return 'h-[min(62vh,60rem)] min-h-80'
   return lines > 12 ? 'h-[31rem]' : lines > 5 ? 'h-64' : 'h-32'
@@ -269,7 +269,7 @@ function DownloadLink({ runId }: { runId: string }) {
 
 const MAX_PRINTED_LINES = 500
 
-/** On paper: the last lines, without colours. They are made when the browser prints. */
+/** The last lines of the log for printing, without colours. They are rendered when the browser prints. */
 function PrintedLines({ source }: { source: LogSource }) {
   const [lines, setLines] = useState<string[]>([])
   useEffect(() => {
@@ -277,7 +277,7 @@ function PrintedLines({ source }: { source: LogSource }) {
       const { log } = source
       const from = Math.max(log.first, log.end - MAX_PRINTED_LINES)
       const text = (line: number) => visible(stripAnsi(afterReturn(log.text(line).slice(0, 2000))))
-      // The browser prints what is in the document when this returns.
+      // The lines are rendered synchronously, because the browser prints the document when this function returns.
       flushSync(() => setLines(Array.from({ length: log.end - from }, (_, i) => text(from + i))))
     }
     const after = () => setLines([])

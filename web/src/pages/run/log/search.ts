@@ -1,13 +1,16 @@
 import { stripAnsi } from './ansi'
 import type { LogBuffer } from './buffer'
 
-/** Search in a log: text as it is, no patterns, so that no search can take longer than the log is long. */
+/**
+ * Searches a log for plain text. Patterns are not supported, so that the time of a search is bounded by the length of
+ * the log.
+ */
 
-/** The numbers of this many lines are kept; the others are only counted. */
+/** Maximum number of matching lines whose numbers are kept. Further matches are only counted. */
 export const MAX_MATCHES = 20_000
 const SLICE_LINES = 2000
 
-/** Reads a log from its beginning, a slice at a time, and keeps the numbers of the lines that match. */
+/** Searches a log from its beginning, in slices, and keeps the numbers of the matching lines. */
 export class LogScan {
   readonly lines: number[] = []
   count = 0
@@ -15,18 +18,18 @@ export class LogScan {
   #needle: string
   #exact: boolean
 
-  /** `exact` tells capital letters from small ones. */
+  /** With `exact`, upper and lower case differ. */
   constructor(query: string, exact: boolean) {
     this.#exact = exact
     this.#needle = exact ? query : query.toLowerCase()
   }
 
-  /** Whether everything that is complete has been read. */
+  /** Returns true if all complete lines have been searched. */
   isDone(log: LogBuffer): boolean {
     return this.#next >= completeEnd(log)
   }
 
-  /** Reads on until `isOver` says that the time is used up. True if something was found. */
+  /** Continues the search until `isOver` returns true. Returns true if it found a match. */
   advance(log: LogBuffer, isOver: () => boolean): boolean {
     const before = this.count
     this.#next = Math.max(this.#next, log.first)
@@ -49,16 +52,16 @@ export class LogScan {
   }
 }
 
-/** The last line counts when it is complete. */
+/** Returns the end of the complete lines. The last line may still grow. */
 function completeEnd(log: LogBuffer): number {
   return log.open ? log.end - 1 : log.end
 }
 
-/** Where a text occurs in a line: pairs of start and end, at most `most`. */
+/** Returns the occurrences of a text in a line, at most `most`, as pairs of start and end. */
 export function occurrences(text: string, query: string, exact: boolean, most = 200): [number, number][] {
   if (query === '') return []
   const inText = exact ? text : text.toLowerCase()
-  // Few letters change their length with their case; their positions cannot be told.
+  // The length of a few letters depends on their case. The positions of matches in such a line are unknown.
   if (inText.length !== text.length) return []
   const needle = exact ? query : query.toLowerCase()
   const found: [number, number][] = []
@@ -70,7 +73,10 @@ export function occurrences(text: string, query: string, exact: boolean, most = 
   return found
 }
 
-/** The next match after a line (or before it), around the end. Lines are in order. Null without matches. */
+/**
+ * Returns the next match after a line, or before it, and continues at the other end. `lines` is sorted. Returns null if
+ * there is no match.
+ */
 export function nextMatch(lines: readonly number[], from: number, step: 1 | -1): number | null {
   const first = lines[0]
   const last = lines.at(-1)

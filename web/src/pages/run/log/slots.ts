@@ -1,12 +1,15 @@
 /**
- * At most two live logs per browser, however many tabs are open: a live log holds a connection, and a browser has six
- * per server. A log without a slot asks from time to time.
+ * Limits a browser to two live logs over all its tabs, because each live log uses one of the six connections per
+ * server. A log without a slot is fetched every few seconds.
  */
 const SLOTS = ['timeball-live-log-1', 'timeball-live-log-2']
 
 export type Slot = { release: () => void }
 
-/** A free slot, or null. Without locks (a page without TLS that is not local) there are none. */
+/**
+ * Takes a free slot; null if there is none. A page without TLS on another host than localhost has no browser locks, and
+ * so no slots.
+ */
 export async function takeSlot(): Promise<Slot | null> {
   if (navigator.locks === undefined) return null
   for (const name of SLOTS) {

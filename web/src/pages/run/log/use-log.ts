@@ -6,14 +6,14 @@ import { LogBuffer, type LogChunk } from './buffer'
 import { NdjsonReader } from './ndjson'
 import { takeSlot } from './slots'
 
-/** Reads the output of a run: all of it, then what is new until the run has ended. */
+/** Fetches the output of a run, and then new output until the run has ended. */
 
-/** How a log is read: for the first time, live, every few seconds, not at the moment, or to its end. */
+/** The state of the log: first fetch, live connection, fetches every few seconds, failed, or complete. */
 export type LogState = 'reading' | 'live' | 'polling' | 'broken' | 'ended'
 
 const POLL_PERIOD_MS = 3000
 const RETRY_DELAYS_MS = [1000, 2000, 5000, 10_000]
-/** The page handles input after this long at the latest. */
+/** Maximum time in which the log is parsed before the page handles input. */
 const SLICE_MS = 12
 const REDRAW_MS = 80
 const HIDDEN_REDRAW_MS = 1000
@@ -22,7 +22,7 @@ export class LogSource {
   readonly log = new LogBuffer()
   state: LogState = 'reading'
   error: unknown = null
-  /** Grows with every change: what React compares. */
+  /** Increases with each change, so that React renders again. */
   version = 0
   #listeners = new Set<() => void>()
   #stop = new AbortController()
@@ -49,7 +49,7 @@ export class LogSource {
     await firstDataShown.shown
     let failures = 0
     while (!this.#stop.signal.aborted) {
-      // A stream that began after the end of the run has everything.
+      // A request that began after the end of the run returns the complete log.
       const wasLive = this.#isLive()
       try {
         await this.#round(wasLive)
@@ -67,7 +67,7 @@ export class LogSource {
     }
   }
 
-  /** One request, to its end. Live ones need a slot. */
+  /** Sends one request and reads its answer to the end. A live request needs a slot. */
   async #round(live: boolean): Promise<void> {
     const slot = live ? await takeSlot() : null
     try {
@@ -119,7 +119,7 @@ export class LogSource {
 
   #timer = 0
 
-  /** Notifies the view. A log that comes in quickly is drawn a few times per second: reading it has priority. */
+  /** Notifies the view, at most a few times per second while output arrives fast, because parsing has priority. */
   #changed(): void {
     if (this.#timer !== 0) return
     this.#timer = window.setTimeout(
@@ -137,7 +137,7 @@ export class LogSource {
   }
 }
 
-/** The log of a run while the component is shown. `isLive`: more output may come. */
+/** Provides the log of a run while the component is mounted. With `isLive`, the run may write more output. */
 export function useLog(runId: string, isLive: boolean): LogSource {
   const live = useRef(isLive)
   useEffect(() => {

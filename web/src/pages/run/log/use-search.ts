@@ -7,7 +7,7 @@ const REDRAW_MS = 150
 
 export type LogSearch = { count: number; lines: readonly number[]; busy: boolean }
 
-/** Searches a log in slices, between frames, and again in what arrives. */
+/** Searches a log in slices between frames, and continues in new output. */
 export function useLogSearch(log: LogBuffer, version: number, query: string, exact: boolean): LogSearch {
   const scan = useRef<{ log: LogBuffer; query: string; exact: boolean; scan: LogScan } | null>(null)
   const [, redraw] = useState(0)

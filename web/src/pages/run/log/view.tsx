@@ -7,12 +7,12 @@ import { LINE_HEIGHT, scrollFor, topLine, viewportOf } from './viewport'
 export type LogHandle = { showLine: (line: number) => void; focus: () => void }
 
 const OVERSCAN = 6
-/** This near to the end counts as being there. */
+/** Maximum distance from the end, in pixels, at which the view counts as scrolled to the end. */
 const END_DISTANCE = 24
 
 /**
- * The lines in view, out of any number. The scroll bar counts each line once; a line that is wrapped is passed in its
- * real height. While it follows, it stays at the end.
+ * Shows the lines in view of a log with any number of lines. The scroll bar counts a wrapped line as one line, but its
+ * full height is scrolled. In the mode `follow`, the view stays at the end.
  */
 export function LogLines({
   log,
@@ -25,12 +25,12 @@ export function LogLines({
   className,
 }: {
   log: LogBuffer
-  /** Changes when the log does. */
+  /** Increases with each change of the log. */
   version: number
   look: LineLook
   follow: boolean
   onFollow: (follow: boolean) => void
-  /** The line that the search is at. */
+  /** The line of the current match; null without a match. */
   current: number | null
   ref?: Ref<LogHandle>
   className?: string
@@ -55,11 +55,11 @@ export function LogLines({
   const isAtEnd = follow || scrollTop >= max - 1
   const top = isAtEnd ? Math.max(0, count - viewHeight / LINE_HEIGHT) : Math.min(topLine(scrollTop, viewport), count)
   const first = Math.floor(top)
-  // Wrapped lines above the first are of unknown height: it is the first of the document too.
+  // The heights of wrapped lines above the view are unknown, so no line above the first visible one is rendered.
   const from = look.wrap ? first : Math.max(0, first - OVERSCAN)
   const to = Math.min(count, first + rows + OVERSCAN)
 
-  // The place of the lines follows from their height, which is known when they are laid out.
+  // The position of the lines depends on their heights, which are known after the layout.
   useLayoutEffect(() => {
     const element = scroller.current
     const lines = content.current
