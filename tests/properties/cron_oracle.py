@@ -1,4 +1,5 @@
-"""What cron must do, by brute force: written from SPEC §2 alone, slow, and without one line of the engine.
+"""The expected fires of cron schedules, by brute force: written from SPEC §2 alone, slow, and without any code of the
+engine.
 
 A field becomes a set by trying every value; a day, hour, minute and second of the wall clock is walked and
 looked up in those sets; `zoneinfo` (over the pinned tzdata package) says when, and how often, a wall time

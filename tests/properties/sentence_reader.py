@@ -1,4 +1,4 @@
-"""Reads the sentence of a cron schedule as a person would: to the times of day and the days that it promises.
+"""Reads the sentence of a cron schedule, and returns the times of day and the days that it promises.
 
 Written from the English alone, without one line of what makes the sentences. What it cannot read whole is an error.
 """

@@ -1,5 +1,5 @@
-"""Whatever job the API can have: what is written of it into a file means the same when it is read again, and an update
-made of the difference between two jobs turns one into the other."""
+"""For any job of the API: its exported file has the same meaning when it is read again, and an update made from the
+difference between two jobs turns one into the other."""
 
 from typing import Any
 

@@ -1,5 +1,5 @@
-"""I2, I5, I20: whatever the schedule, its bounds and the absences of the planner, every due instant becomes exactly one
-run or part of one span, as a brute-force oracle says that counts seconds."""
+"""I2, I5, I20: for any schedule, bounds and absences of the planner, every due instant becomes exactly one run or part
+of one span, compared with a brute-force oracle that counts seconds."""
 
 import hashlib
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Fires are marked exactly where `zoneinfo` says that their wall time does not exist, or comes twice."""
+"""Fires are marked exactly where `zoneinfo` says that their wall time does not exist or occurs twice."""
 
 from __future__ import annotations
 

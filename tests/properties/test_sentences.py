@@ -1,4 +1,4 @@
-"""What a schedule's sentence promises is what the schedule does, for any expression and zone."""
+"""The sentence that describes a schedule is true, for any expression and zone."""
 
 from __future__ import annotations
 

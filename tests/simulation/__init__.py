@@ -13,6 +13,7 @@
     inspector checks every claim: ordering keys, limits, hosts, deadlines, workers, ranks
     checker   the promises I1 to I26, one function each
     sharing   the promises about what runs share
+    tenants   whose each job is, which tenants each worker serves, and the promises about that
     plants    bugs that the checker must find
 
 `python -m tests.simulation --help` shows how to run it by hand.

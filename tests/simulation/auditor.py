@@ -15,6 +15,7 @@ from tests.simulation.drains import DrainOrders
 from tests.simulation.inspector import Inspector
 from tests.simulation.records import Micros, Violation
 from tests.simulation.storage import at_once
+from tests.simulation.tenants import JobQuotas
 from timeball.domain.job.job import decode_spec
 from timeball.domain.run.status import Status
 from timeball.ports.store.maintenance import Lead
@@ -51,6 +52,7 @@ class Auditor:
         self.inspector = Inspector(world)
         self.books = preemption.Books(world, self)
         self.drains = DrainOrders()
+        self.job_quotas = JobQuotas(world)
         self.held: dict[str, Held] = {}
         """Claims that have not ended, by run."""
         self.grants: dict[int, Grant] = {}
@@ -110,7 +112,8 @@ class Auditor:
             raise Violation("I3", f"the store said {result.now} at {self._world.now}")
 
     def _submit_and_claim(self, args: tuple[Any, ...], result: Any) -> None:
-        _, claims = result
+        answers, claims = result
+        self.job_quotas.submitted(args[0], answers)
         self._claimed(args[1], claims)
 
     def _claimed(self, wants: Sequence[SlotRequest], claims: list[Claim]) -> None:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 THEME = "backfills"
-TENANT = "t"
 TOO_MANY = "SELECT retry_of, COUNT(*) FROM runs WHERE origin = 'backfill' GROUP BY retry_of"
 
 
@@ -41,7 +40,7 @@ async def do_something(clients: Clients, world: World, record: JobRecord) -> Non
         await clients.ask(
             "cancel_backfill",
             record.uid,
-            lambda server: cancel_backfill(server.context, TENANT, backfill_id),
+            lambda server: cancel_backfill(server.context, record.tenant, backfill_id),
             run_id=backfill_id,
         )
     else:
@@ -55,7 +54,7 @@ async def _begin(clients: Clients, world: World, record: JobRecord) -> None:
     until = world.now - rng.randrange(100 * S)
     key = f"backfill-{rng.getrandbits(40)}" if rng.random() < 0.5 else None
     new = NewBackfill(
-        tenant=TENANT,
+        tenant=record.tenant,
         job_id=job_id,
         since=until - rng.choice((5, 15, 40)) * S,
         until=until,
@@ -84,13 +83,16 @@ def unfinished(world: World) -> list[Backfill]:
         for each in _all(world)
         if each.backfill.state is BackfillState.ACTIVE
         and each.job_state is JobState.ACTIVE
-        and each.backfill.spec.ordering_key not in blocked
+        and (each.backfill.tenant, each.backfill.spec.ordering_key) not in blocked
     ]
 
 
 def _all(world: World) -> list[BackfillProgress]:
-    found: list[BackfillProgress] = world.read("list_backfills", TENANT, None, None, 100_000).items
-    return found
+    return [
+        progress
+        for tenant in world.tenants.names
+        for progress in world.read("list_backfills", tenant, None, None, 100_000).items
+    ]
 
 
 # --- what must hold -----------------------------------------------------------------------------------------------

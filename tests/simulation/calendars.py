@@ -24,6 +24,7 @@ from timeball.domain.job.job import JobSpec
 from timeball.domain.run.ledger import Verdict
 from timeball.domain.run.run import Run
 from timeball.domain.schedule.calendar import Calendar, NamedCalendar
+from timeball.domain.tenant import DEFAULT_TENANT
 from timeball.operation.schedules.put_calendar import put_calendar
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 THEME = "calendars"
-TENANT = "t"
 NAME = "freeze"
 EXCLUDED = "excluded by calendar"
 """The beginning of the reason of a fire that a calendar excluded."""
@@ -63,19 +63,42 @@ def bound(spec: JobSpec, seed: int, uid: int) -> JobSpec:
     return structs.replace(spec, calendars=[NAME], excluded=rng.choice(("skip", "next_open", "next_open")))
 
 
+class Editions:
+    """The versions of one calendar. It begins without closed times."""
+
+    def __init__(self, now: Micros) -> None:
+        self.all = [Edition((), Request("calendar", -1, now, answered=now, outcome="ok", delivered=True))]
+
+    def in_force(self, since: Micros, until: Micros) -> list[Edition]:
+        """Return the versions that may have been in force at some time in a range."""
+        possible = [each for each in self.all if each.request.possible and each.request.lo <= until]
+        return [
+            each
+            for each in possible
+            if not any(
+                other.request.happened and other.request.lo > each.request.hi and other.request.hi < since
+                for other in possible
+            )
+        ]
+
+    def may_open(self, at: Micros) -> bool:
+        """Return True if a closed time may end at this instant: by itself, or because the calendar was changed."""
+        editions = [each for each in self.all if each.request.possible]
+        return any(each.opens(at) or each.request.lo - LAG <= at <= each.request.hi for each in editions)
+
+
 class Operator:
     """Changes calendars, and records each version."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._rng = Random(f"{world.seed} operator")
-        begun = Request("calendar", -1, world.now, answered=world.now, outcome="ok", delivered=True)
-        self.editions = [Edition((), begun)]
+        self.calendars = {tenant: Editions(world.now) for tenant in world.tenants.names}
+        """By tenant: its calendar. All have the same name, and only that of the default tenant is changed."""
 
-    @property
-    def first(self) -> NamedCalendar:
-        """Return the calendar with which the world begins."""
-        return NamedCalendar(tenant=TENANT, name=NAME, calendar=_calendar(()), version=1, updated_at=0)
+    def first_of(self, tenant: str) -> NamedCalendar:
+        """Return the calendar of a tenant with which the world begins."""
+        return NamedCalendar(tenant=tenant, name=NAME, calendar=_calendar(()), version=1, updated_at=0)
 
     async def work(self, until: Micros) -> None:
         while self._world.now < until:
@@ -96,12 +119,17 @@ class Operator:
     async def _put(self, spans: tuple[tuple[Micros, Micros], ...]) -> None:
         world = self._world
         request = Request("calendar", -1, world.now)
-        self.editions.append(Edition(spans, request))
+        editions = self.calendars[DEFAULT_TENANT].all
+        editions.append(Edition(spans, request))
         house = self._rng.choice(world.servers)
         calendar = _calendar(spans)
         try:
             request.answer = await world.network.call(
-                "operator", house, lambda server: put_calendar(server.context, TENANT, NAME, calendar), 12 * S, request
+                "operator",
+                house,
+                lambda server: put_calendar(server.context, DEFAULT_TENANT, NAME, calendar),
+                12 * S,
+                request,
             )
             request.outcome = "ok"
         except Unavailable:
@@ -109,26 +137,7 @@ class Operator:
         except TimeballError as error:
             request.outcome, request.answer = "refused", error
         request.answered = world.now
-        world.trace("calendar", len(self.editions), request.outcome, request.invoked)
-
-    # --- what may have counted ---------------------------------------------------------------------------------
-
-    def in_force(self, since: Micros, until: Micros) -> list[Edition]:
-        """Return the versions that may have been in force at some time in a range."""
-        possible = [each for each in self.editions if each.request.possible and each.request.lo <= until]
-        return [
-            each
-            for each in possible
-            if not any(
-                other.request.happened and other.request.lo > each.request.hi and other.request.hi < since
-                for other in possible
-            )
-        ]
-
-    def may_open(self, at: Micros) -> bool:
-        """Return True if a closed time may end at this instant: by itself, or because the calendar was changed."""
-        editions = [each for each in self.editions if each.request.possible]
-        return any(each.opens(at) or each.request.lo - LAG <= at <= each.request.hi for each in editions)
+        world.trace("calendar", len(editions), request.outcome, request.invoked)
 
 
 def _calendar(spans: tuple[tuple[Micros, Micros], ...]) -> Calendar:
@@ -147,16 +156,16 @@ def openings(case: Case, checker: Checker, raw: set[Micros]) -> set[Micros]:
     """Return instants that are not in the schedule of a job, but at which it may have a deferred fire."""
     if case.record.spec.excluded != "next_open" or not case.record.spec.calendars:
         return set()
-    operator = checker.world.operator
+    editions = _editions(checker, case)
     found = {at for row in case.rows for at in (row.fire_time, row.fire_until)} - raw
-    return {at for at in found if operator.may_open(at)}
+    return {at for at in found if editions.may_open(at)}
 
 
 def most_openings(case: Case, checker: Checker, row: Run) -> int:
     """Return how many more fires a ledger row may count: deferred fires that were missed or excluded again."""
     if not case.record.spec.calendars or case.record.spec.excluded != "next_open":
         return 0
-    editions = checker.world.operator.editions
+    editions = _editions(checker, case).all
     ends = {end for each in editions for _, end in each.spans}
     return sum(row.fire_time <= end <= row.fire_until for end in ends) + len(editions)
 
@@ -168,7 +177,7 @@ def _none_inside(checker: Checker) -> None:
             run = case.runs.get(witness.run_id)
             if run is None or not run.is_due_instant:
                 continue
-            editions = checker.world.operator.in_force(run.fire_time, max(run.fire_time, _planned(run) + S))
+            editions = _editions(checker, case).in_force(run.fire_time, max(run.fire_time, _planned(run) + S))
             if all(each.closes(run.fire_time) for each in editions):
                 raise Violation("I11", f"{case}: {witness} ran for {run.fire_time}, which is closed: {editions}")
 
@@ -178,7 +187,7 @@ def _told_why(checker: Checker) -> None:
     for case in _bound(checker):
         for row in case.rows:
             if is_excluded(row):
-                editions = checker.world.operator.in_force(row.fire_time - LAG, _planned(row) + 20 * S)
+                editions = _editions(checker, case).in_force(row.fire_time - LAG, _planned(row) + 20 * S)
                 if not any(each.closes(row.fire_time) for each in editions):
                     raise Violation("I2", f"{case}: {row.fire_time} was excluded, but nothing was closed: {row}")
 
@@ -191,10 +200,16 @@ def _owed_once(checker: Checker) -> None:
         raw = checker.raw_instants(case)
         for row, following in pairwise(case.rows):
             if is_excluded(row) and not is_excluded(following) and following.fires == 1:
-                if following.verdict is not Verdict.MISSED and not checker.world.operator.may_open(following.fire_time):
+                if following.verdict is not Verdict.MISSED and not _editions(checker, case).may_open(
+                    following.fire_time
+                ):
                     raise Violation("I2", f"{case}: {row} was excluded, and no fire followed it before {following}")
             elif following.fires == 1 and following.fire_time not in raw and not is_excluded(row):
                 raise Violation("I5", f"{case}: {following} was owed for nothing; before it came {row}")
+
+
+def _editions(checker: Checker, case: Case) -> Editions:
+    return checker.world.operator.calendars[case.record.tenant]
 
 
 def _was_changed(record: JobRecord) -> bool:

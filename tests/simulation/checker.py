@@ -11,8 +11,19 @@ from typing import TYPE_CHECKING
 
 from msgspec import json
 
-from tests.simulation import backfills, calendars, clocks, drains, follows, oracle, preemption, sharing, workflows
-from tests.simulation.client import TENANT
+from tests.simulation import (
+    backfills,
+    calendars,
+    clocks,
+    drains,
+    follows,
+    oracle,
+    preemption,
+    sharing,
+    tenants,
+    usage,
+    workflows,
+)
 from tests.simulation.records import JobRecord, Micros, Request, Violation, Witness
 from tests.simulation.weather import MS, S
 from timeball.domain.dispatch.overlap import Overlap
@@ -115,7 +126,7 @@ class Checker:
         runs: list[Run] = []
         cursor = None
         while True:
-            page = self.world.read("list_runs", RunFilter(tenant=TENANT, job_id=job.id), cursor, 1000)
+            page = self.world.read("list_runs", RunFilter(tenant=job.tenant, job_id=job.id), cursor, 1000)
             whole = self.world.read("runs", [run.id for run in page.items])  # lists do not contain results
             runs += [whole.get(run.id, run) for run in page.items]
             cursor = page.next_cursor
@@ -139,7 +150,15 @@ class Checker:
 
     def check(self) -> None:
         own = (*workflows.PROMISES, *backfills.PROMISES, *preemption.PROMISES, *calendars.PROMISES, *follows.PROMISES)
-        for promise in (*PROMISES, *sharing.PROMISES, *own, *drains.PROMISES, *clocks.PROMISES):
+        for promise in (
+            *PROMISES,
+            *sharing.PROMISES,
+            *tenants.PROMISES,
+            *usage.PROMISES,
+            *own,
+            *drains.PROMISES,
+            *clocks.PROMISES,
+        ):
             promise(self)
 
 
@@ -158,7 +177,6 @@ def _durable(checker: Checker) -> None:
 def _covered_once(checker: Checker) -> None:
     """I2, I5, I23: each due fire has exactly one ledger row, nothing else has one, and the sums add up."""
     world = checker.world
-    blocked = world.blocked_keys()
     for case in checker.cases:
         if follows.follows(case) is not None:
             continue  # the fires of a job that follows another are the ends of runs, which `follows` checks
@@ -193,7 +211,7 @@ def _covered_once(checker: Checker) -> None:
         rows = sum(row.fires for row in case.rows)
         if sums.due != rows or sum(sums.counts.values()) != rows:
             raise Violation("I23", f"{case}: the sums say {sums}, the rows {rows}")
-        waiting = sum(not run.is_terminal and run.ordering_key in blocked for run in case.runs.values())
+        waiting = sum(not run.is_terminal and world.is_blocked(run) for run in case.runs.values())
         if world.bounded and sums.counts.get(Verdict.OPEN, 0) > waiting:
             raise Violation("I26", f"{case}: {sums.counts} after all faults stopped")
 
@@ -240,9 +258,11 @@ def _punctual(checker: Checker) -> None:
         return  # a report cannot change a poll that is pending at another server: a start may be late
     if any(record.spec.profile is not None for record in checker.records):
         return  # a worker may be reserved for a run that needs all of it
-    slots = sum(house.offer.slots for house in world.workers if not house.offer.dedicated)
-    busy = sorted([(w.start, 1) for w in world.witnesses] + [(w.end, -1) for w in world.witnesses if w.end is not None])
+    if world.theme == tenants.THEME:
+        return  # a run may wait for room in the quota of its tenant
+    capacity = {tenant: _slots_for(checker, tenant) for tenant in world.tenants.names}
     for case in checker.cases:
+        slots, busy = capacity[case.record.tenant]
         for run in case.runs.values():
             started = min((w.start for w in case.by_run.get(run.id, [])), default=None)
             if run.origin is not Origin.SCHEDULE or run.fires != 1 or run.status is Status.CANCELLED:
@@ -259,6 +279,15 @@ def _punctual(checker: Checker) -> None:
             if _most_busy(busy, due - S // 2, due + TOLERANCE) >= slots:
                 continue
             raise Violation("I4", f"{case}: run {run.id} was due at {due} and started {started}; slots were free")
+
+
+def _slots_for(checker: Checker, tenant: str) -> tuple[int, list[tuple[Micros, int]]]:
+    """Return the number of slots for runs of a tenant, and when the number of those in use changed."""
+    world = checker.world
+    houses = {house.name: house for house in world.workers if house.offer.serves(tenant)}
+    there = [witness for witness in world.witnesses if world.homes[witness.worker].name in houses]
+    busy = sorted([(w.start, 1) for w in there] + [(w.end, -1) for w in there if w.end is not None])
+    return sum(house.offer.slots for house in houses.values() if not house.offer.dedicated), busy
 
 
 def _most_busy(busy: list[tuple[Micros, int]], since: Micros, until: Micros) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from tests.simulation import backfills, calendars, follows, preemption
+from tests.simulation import backfills, calendars, follows, preemption, tenants
 from tests.simulation.network import Handler
 from tests.simulation.records import JobRecord, Micros, Request
 from tests.simulation.rules import Rules
@@ -37,7 +37,6 @@ from timeball.server.server import Server
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-TENANT = "t"
 ABOUT_RUNS = ("run_now", "cancel_run", "retry_run", "retry_letters", "discard_run", "replay_run")
 CRONS = (
     "* * * * * *",
@@ -95,7 +94,7 @@ def behaviour(rng: Random, often: bool, theme: str) -> dict[str, Any]:
     }
 
 
-def specification(rng: Random, uid: int, now: Micros, theme: str, rules: Rules) -> JobSpec:
+def specification(rng: Random, uid: int, tenant: str, now: Micros, theme: str, rules: Rules) -> JobSpec:
     when = schedule(rng, now, theme)
     often = isinstance(when, Interval | CronSchedule)
     behave = behaviour(rng, often, theme)
@@ -103,7 +102,7 @@ def specification(rng: Random, uid: int, now: Micros, theme: str, rules: Rules) 
     overlap = rng.choice(tuple(Overlap))
     if often and overlap in REPLACING and rng.random() < 0.5:
         behave["length"] = rng.choice((3 * S, 12 * S))  # no other runs wait behind it
-    asked = rules.asked(past=isinstance(when, Date) and instant.parse(when.expression) <= now)
+    asked = rules.asked(tenant, past=isinstance(when, Date) and instant.parse(when.expression) <= now)
     if often:
         asked |= rules.bounds(uid, when, now)
     if "ordering_key" in asked:
@@ -128,6 +127,8 @@ def specification(rng: Random, uid: int, now: Micros, theme: str, rules: Rules) 
         delivery="at_most_once" if rng.random() < (0.7 if theme == "deploys" else 0.1) else "at_least_once",
         **asked,
     )
+    if theme == tenants.THEME:
+        return tenants.shaped(spec, rng)
     return preemption.shaped(spec, rng) if theme == preemption.THEME else spec
 
 
@@ -169,20 +170,21 @@ class Clients:
         world.trace(kind, uid, request.rev, request.outcome, request.invoked)
         return request
 
-    def new_record(self, now: Micros, key: str | None = None) -> JobRecord:
+    def new_record(self, now: Micros) -> JobRecord:
         uid = len(self.jobs)
-        spec = specification(self._world.rng, uid, now, self._world.theme, self._world.rules)
+        tenant = self._world.tenants.of(uid)
+        spec = specification(self._world.rng, uid, tenant, now, self._world.theme, self._world.rules)
         if self._world.theme == calendars.THEME:
             spec = calendars.bound(spec, self._world.seed, uid)
         if self._world.theme == follows.THEME:
-            spec = follows.chosen(spec, self._world, uid)
-        record = JobRecord(uid, spec, key)
+            spec = follows.chosen(spec, self._world, uid, tenant)
+        record = JobRecord(uid, tenant, spec)
         self.jobs.append(record)
         return record
 
     async def submit(self, record: JobRecord, spec: JobSpec | None = None) -> Request:
         spec = spec or record.spec
-        new = NewJob(TENANT, spec, record.key, repr(spec) if record.key else "")
+        new = NewJob(record.tenant, spec, record.key, repr(spec) if record.key else "")
 
         async def handler(server: Server) -> Created:
             [created] = await self._world.submit_of(server)([new])
@@ -197,7 +199,7 @@ class Clients:
 
     async def submit_batch(self, records: list[JobRecord]) -> None:
         world = self._world
-        news = [NewJob(TENANT, record.spec) for record in records]
+        news = [NewJob(record.tenant, record.spec) for record in records]
 
         async def handler(server: Server) -> list[Created | TimeballError]:
             return await world.submit_of(server)(news)
@@ -233,7 +235,7 @@ class Clients:
             return await self.ask(
                 kind,
                 record.uid,
-                lambda server: update(server.context, TENANT, job_id, revised),
+                lambda server: update(server.context, record.tenant, job_id, revised),
                 rev=rev,
                 spec=revised(record.spec),
             )
@@ -242,20 +244,20 @@ class Clients:
             return await self.ask(
                 "pause",
                 record.uid,
-                lambda server: pause(server.context, TENANT, job_id, reason="for a while", until=until),
+                lambda server: pause(server.context, record.tenant, job_id, reason="for a while", until=until),
                 until=until,
             )
         action: Handler = {
-            "pause": lambda server: pause(server.context, TENANT, job_id, reason="because"),
-            "resume": lambda server: resume(server.context, TENANT, job_id),
-            "cancel": lambda server: cancel_job(server.context, TENANT, job_id),
+            "pause": lambda server: pause(server.context, record.tenant, job_id, reason="because"),
+            "resume": lambda server: resume(server.context, record.tenant, job_id),
+            "cancel": lambda server: cancel_job(server.context, record.tenant, job_id),
         }[kind]
         return await self.ask(kind, record.uid, action)
 
     async def trigger(self, record: JobRecord) -> None:
         job_id = self._world.find(record)
         assert job_id is not None
-        request = await self.ask("run_now", record.uid, lambda server: run_now(server.context, TENANT, job_id))
+        request = await self.ask("run_now", record.uid, lambda server: run_now(server.context, record.tenant, job_id))
         if request.outcome == "ok":
             request.run_id = request.answer[0]
 
@@ -280,9 +282,9 @@ class Clients:
 
         async def retry_all(server: Server) -> None:
             async def act(matches: Sequence[Match]) -> Sequence[BulkItemResult]:
-                return await retry_runs(server.context, TENANT, matches, only_dead_letters=True)
+                return await retry_runs(server.context, record.tenant, matches, only_dead_letters=True)
 
-            letters = RunFilter(tenant=TENANT, job_id=job_id, dead_letters=True)
+            letters = RunFilter(tenant=record.tenant, job_id=job_id, dead_letters=True)
             await bulk.over_filter(server.context, letters, act)
 
         await self.ask("retry_letters", record.uid, retry_all)
@@ -308,11 +310,11 @@ class Clients:
     async def _about_run(
         self, kind: str, operation: Callable[..., Coroutine[Any, Any, Any]], record: JobRecord, run_id: str
     ) -> None:
-        await self.ask(kind, record.uid, lambda server: operation(server.context, TENANT, run_id), run_id=run_id)
+        await self.ask(kind, record.uid, lambda server: operation(server.context, record.tenant, run_id), run_id=run_id)
 
     def _runs(self, record: JobRecord) -> list[Any]:
         """Return the runs that a user sees in the list of runs, in a random order."""
-        page = self._world.read("list_runs", RunFilter(tenant=TENANT, job_id=self._world.find(record)), None, 30)
+        page = self._world.read("list_runs", RunFilter(tenant=record.tenant, job_id=self._world.find(record)), None, 30)
         runs = list(page.items)
         self._world.rng.shuffle(runs)
         return runs
@@ -351,8 +353,9 @@ class Clients:
         world = self._world
         rng = world.rng
         await world.sleep(int(rng.random() ** 2 * max(0, until - world.now)))
-        if rng.random() < 0.15:
-            records = [self.new_record(world.now) for _ in range(rng.randrange(2, 6))]
+        if rng.random() < (0.6 if world.theme == tenants.THEME else 0.15):
+            most = 25 if world.theme == tenants.THEME else 6
+            records = [self.new_record(world.now) for _ in range(rng.randrange(2, most))]
             await self.submit_batch(records)
         elif rng.random() < 0.25:
             records = [await self._submit_with_key()]
@@ -404,7 +407,9 @@ class Clients:
         """
         world = self._world
         rng = world.rng
-        record = self.new_record(world.now, key=f"key-{len(self.jobs)}")
+        record = self.new_record(world.now)
+        # Keys of different tenants are equal, and mean different jobs.
+        record.key = f"key-{sum(each.key is not None and each.tenant == record.tenant for each in self.jobs)}"
         await asyncio.gather(*(self.submit(record) for _ in range(rng.choice((1, 2, 4)))))
         for _ in range(3):
             if rng.random() < 0.6:

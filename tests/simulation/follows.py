@@ -42,10 +42,10 @@ WAITING_OF = "SELECT COUNT(*) FROM echoes WHERE follower = ?"
 # --- what users do ------------------------------------------------------------------------------------------------
 
 
-def chosen(spec: JobSpec, world: World, uid: int) -> JobSpec:
-    """Return a job that may follow an existing one: chains occur, and several jobs may follow one."""
+def chosen(spec: JobSpec, world: World, uid: int, tenant: str) -> JobSpec:
+    """Return a job that may follow an existing one of its tenant: chains occur, and several jobs may follow one."""
     rng = Random(f"{world.seed} {uid} follows")
-    known = [record.job_id for record in world.clients.jobs if record.job_id is not None]
+    known = [each.job_id for each in world.clients.jobs if each.job_id is not None and each.tenant == tenant]
     if not known or rng.random() < 0.3:
         return spec
     return structs.replace(
@@ -134,13 +134,12 @@ def _instants_apart(checker: Checker) -> None:
 def _sums(checker: Checker) -> None:
     """I23, I26: the sums are those of the rows, and nothing is open in the end."""
     world = checker.world
-    blocked = world.blocked_keys()
     for case, _ in _followers(checker):
         sums = world.read("ledger_sums", case.job.id, 0, world.now + 1)
         rows = sum(row.fires for row in case.rows)
         if sums.due != rows or sum(sums.counts.values()) != rows:
             raise Violation("I23", f"{case}: the sums say {sums}, the rows {rows}")
-        waits = any(not run.is_terminal and run.ordering_key in blocked for run in case.runs.values())
+        waits = any(not run.is_terminal and world.is_blocked(run) for run in case.runs.values())
         if world.bounded and not waits and any(not run.is_terminal for run in _due(case)):
             raise Violation("I26", f"{case}: {sums.counts} after all faults stopped")
 

@@ -4,11 +4,12 @@ that got it.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from tests.simulation import tenants
 from tests.simulation.records import Micros, Violation
 from tests.simulation.weather import MS, S
 from timeball.domain.job.job import Job, JobSpec, JobState, decode_spec
@@ -17,17 +18,23 @@ from timeball.domain.run.lifecycle import Failed, Succeeded
 from timeball.domain.run.run import Run
 from timeball.domain.run.status import Status
 from timeball.domain.task.task import Http
+from timeball.domain.tenant import DEFAULT_TENANT
 from timeball.ports.store.runs import Claim, Settled, Settlement
 from timeball.ports.store.workers import WorkerRecord
+from timeball.stores.sql.runs import claiming
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
-OLDER_UNDER_KEY = "SELECT id FROM runs WHERE ordering_key = ? AND (fire_time, id) < (?, ?) ORDER BY fire_time, id"
+OLDER_UNDER_KEY = """
+SELECT id FROM runs WHERE tenant = ? AND ordering_key = ? AND (fire_time, id) < (?, ?) ORDER BY fire_time, id
+"""
 OUTRANKED = """
 SELECT id, priority, eligible_at FROM runs
-WHERE state = 'ready' AND profile IS NULL AND gated = 0 AND eligible_at <= ? AND eligible_at - priority * ? < ?
+WHERE state = 'ready' AND gated = 0 AND eligible_at <= ? AND eligible_at - priority * ? < ?
   AND (start_by IS NULL OR start_by >= ? OR attempt > 0)
+  AND tenant = ? AND priority = COALESCE(?, priority)
+  AND (profile IS NULL OR profile LIKE '%|1|0|0|~' || tenant)
 """
 WAITING_FOR_A_WORKER = """
 SELECT r.id, r.profile, r.priority, r.eligible_at,
@@ -46,6 +53,7 @@ class Permit:
     """What a claim that has not ended uses."""
 
     run_id: str
+    tenant: str
     session: str
     spec: JobSpec
 
@@ -96,16 +104,23 @@ class Inspector:
         self._world = world
         self.permits: dict[int, Permit] = {}
         self.offers: dict[str, WorkerRecord] = {}
-        self.hosts: dict[str, Host] = defaultdict(Host)
+        self.hosts: dict[tuple[str, str], Host] = defaultdict(Host)
+        """By tenant and name."""
         self.specs: dict[int, JobSpec] = {}
         """By token: the specs of all claims that were ever made."""
-        self.gave_up: dict[str, str] = {}
-        """By ordering key: the run that gave up and blocks all others of the key."""
+        self.gave_up: dict[tuple[str, str], str] = {}
+        """By tenant and ordering key: the run that gave up and blocks all others of the key."""
         self._claimed: set[str] = set()
+        self.shares = tenants.Shares(world)
         self._unkept: set[tuple[str, str]] = set()
         """Pairs of a run and a worker that could be reserved for it, since the last claim. That claim may not have
         considered them.
         """
+
+    @property
+    def running(self) -> Counter[str]:
+        """By tenant: the number of its claims that have not ended."""
+        return Counter(permit.tenant for permit in self.permits.values())
 
     def registered(self, worker: WorkerRecord) -> None:
         self.offers[worker.session] = worker
@@ -119,40 +134,42 @@ class Inspector:
             self._within_limit(claim, spec)
             self._host_is_well(claim, spec, max(now, claim.eligible_at))
             self._in_time(claim, spec, now)
-            self.permits[claim.token] = Permit(claim.run_id, claim.session, spec)
+            self.permits[claim.token] = Permit(claim.run_id, claim.tenant, claim.session, spec)
             self._has_room(claim, spec)
             self._claimed.add(claim.run_id)
         if claims:
             self._nobody_better(claims, now)
+            self.shares.claimed(claims)
             self._kept_free(asking, now)
 
     def settled(self, item: Settlement, settled: Settled, now: Micros) -> None:
         """Record a report that the store accepted."""
-        spec = self.permits.pop(item.token).spec
+        permit = self.permits.pop(item.token)
+        spec = permit.spec
         host = host_in(spec)
         if host is not None:
-            known = self.hosts[host]
-            if known.may_be_forgotten(now) and self._failures_on_record(host) <= 1:
-                known = self.hosts[host] = Host()
+            known = self.hosts[permit.tenant, host]
+            if known.may_be_forgotten(now) and self._failures_on_record(permit.tenant, host) <= 1:
+                known = self.hosts[permit.tenant, host] = Host()
             if item.host is not None and isinstance(item.outcome, Succeeded | Failed):
                 known.answered(item.run_id, _is_ill(item.outcome), now)
             elif known.probe == item.run_id:
                 known.probe = None
         gave_up = settled.status in (Status.FAILED, Status.DEAD)
         if gave_up and spec.ordering_key is not None and spec.on_failure == "block":
-            self.gave_up[spec.ordering_key] = item.run_id
+            self.gave_up[permit.tenant, spec.ordering_key] = item.run_id
 
     def returned(self, token: int) -> None:
         """Record that a claim was released."""
         permit = self.permits.pop(token)
         host = host_in(permit.spec)
-        if host is not None and self.hosts[host].probe == permit.run_id:
-            self.hosts[host].probe = None
+        if host is not None and self.hosts[permit.tenant, host].probe == permit.run_id:
+            self.hosts[permit.tenant, host].probe = None
 
-    def _failures_on_record(self, host: str) -> int:
+    def _failures_on_record(self, tenant: str, host: str) -> int:
         """Return the failures of a host in a row, as they are stored after the current report."""
         ((failures,),) = self._world.rows(
-            "SELECT COALESCE(MAX(failures), 0) FROM gates WHERE gate LIKE ?", f"host:{host}%"
+            "SELECT COALESCE(MAX(failures), 0) FROM gates WHERE tenant = ? AND gate LIKE ?", tenant, f"host:{host}%"
         )
         return int(failures)
 
@@ -166,21 +183,21 @@ class Inspector:
         if key is None:
             return
         for permit in self.permits.values():
-            if permit.spec.ordering_key == key:
+            if (permit.tenant, permit.spec.ordering_key) == (claim.tenant, key):
                 raise Violation("I16", f"run {claim.run_id} was claimed while {permit.run_id} has the turn of {key}")
         if claim.run_id in self._claimed:
             return  # it holds the key since then
         run = self._run(claim.run_id)
-        blocker = self.gave_up.get(key)
+        blocker = self.gave_up.get((claim.tenant, key))
         if blocker is not None:
             if not self._dealt_with(blocker, run):
                 raise Violation("I16", f"run {claim.run_id} of {key} was claimed although {blocker} gave up before it")
-            del self.gave_up[key]
+            del self.gave_up[claim.tenant, key]
             if _repeats(run, blocker):
                 return  # it takes over the key, however many runs wait
         if run.origin is Origin.RETRY:
             return  # no run overtakes one that holds the key: it may have taken it over
-        older = self._world.rows(OLDER_UNDER_KEY, key, claim.fire_time, claim.run_id)
+        older = self._world.rows(OLDER_UNDER_KEY, claim.tenant, key, claim.fire_time, claim.run_id)
         if older:
             raise Violation("I16", f"run {claim.run_id} of {key} was claimed before {older}, which are older")
 
@@ -205,7 +222,9 @@ class Inspector:
             others = [
                 permit.run_id
                 for permit in self.permits.values()
-                if permit.spec.concurrency is not None and permit.spec.concurrency.key == key
+                if permit.tenant == claim.tenant
+                and permit.spec.concurrency is not None
+                and permit.spec.concurrency.key == key
             ]
             if len(others) >= spec.concurrency.limit:
                 raise Violation("I16", f"run {claim.run_id} exceeds {spec.concurrency}: {others}")
@@ -214,7 +233,7 @@ class Inspector:
         host = host_in(spec)
         if host is None:
             return
-        known = self.hosts[host]
+        known = self.hosts[claim.tenant, host]
         if known.open_until is None:
             return
         if at < known.open_until or known.probe is not None:
@@ -237,6 +256,8 @@ class Inspector:
     def _has_room(self, claim: Claim, spec: JobSpec) -> None:
         """I18: the worker has the labels, and enough CPU and memory for all its claims."""
         worker = self.offers[claim.session]
+        if not tenants.serves(worker, self._world.tenants.of(spec.parameters["uid"])):
+            raise Violation("I31", f"run {claim.run_id} is of {claim.tenant}, which {worker} does not serve")
         if not set(spec.runs_on) <= set(worker.labels) or (worker.dedicated and not spec.runs_on):
             raise Violation("I18", f"run {claim.run_id} runs on {spec.runs_on or 'any'}, but went to {worker}")
         asked = [
@@ -252,15 +273,25 @@ class Inspector:
     # --- all claims of one moment ------------------------------------------------------------------------------
 
     def _nobody_better(self, claims: list[Claim], now: Micros) -> None:
-        """I17: runs without special requirements are claimed by rank, and so by age."""
-        credit = self._world.credit
+        """I17: runs of a tenant without special requirements are claimed by rank, and so by age."""
         plain = [claim for claim in claims if _is_plain(self.specs[claim.token])]
         if not plain or self._world.uses_hosts:
             return
+        # The limit of runs per claim holds for each placement profile, and so for each priority of such a tenant.
+        apart = claiming.MAX_CLAIMS < tenants.MANY
+        groups: dict[tuple[str, int | None], list[Claim]] = defaultdict(list)
+        for claim in plain:
+            level = self._level(claim) if apart and claim.tenant != DEFAULT_TENANT else None
+            groups[claim.tenant, level].append(claim)
+        for (tenant, level), group in groups.items():
+            self._nobody_better_of(tenant, level, group, now)
+
+    def _nobody_better_of(self, tenant: str, level: int | None, plain: list[Claim], now: Micros) -> None:
+        credit = self._world.credit
         ranks = {claim.run_id: claim.eligible_at - self._level(claim) * credit for claim in plain}
         worst = max(plain, key=lambda claim: (claim.eligible_at > now, ranks[claim.run_id]))
         limit = 1 << 62 if worst.eligible_at > now else ranks[worst.run_id]
-        passed_over = self._world.rows(OUTRANKED, now, credit, limit, now)
+        passed_over = self._world.rows(OUTRANKED, now, credit, limit, now, tenant, level)
         if passed_over:
             raise Violation("I17", f"run {worst.run_id} was claimed before {passed_over}, which rank higher")
 
@@ -283,11 +314,15 @@ class Inspector:
             if kept or not first or now - eligible_at <= (9 - priority) * self._world.credit:
                 continue
             run = self._run(run_id)
+            if self.running[run.tenant] >= self._world.tenants.quota(run.tenant):
+                continue
             spec = self._world.read("jobs", [run.job_id])[run.job_id].job.spec
-            if spec.is_workflow:
-                continue  # it waits for a server
+            if spec.is_workflow or tenants.needs_only_a_slot(profile, run.tenant):
+                continue  # it waits for a server, or any free slot of a worker that serves its tenant suits it
             for worker in self._world.read("workers"):
-                if worker.reserved_for is not None or worker.session not in asking or not _could_run(worker, spec):
+                if worker.reserved_for is not None or worker.session not in asking:
+                    continue
+                if not tenants.serves(worker, run.tenant) or not _could_run(worker, spec):
                     continue
                 self._unkept.add((run_id, worker.session))
                 if (run_id, worker.session) in before:

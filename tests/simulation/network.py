@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import traceback
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tests.simulation.loop import Micros
@@ -163,9 +163,10 @@ class Link:
     another.
     """
 
-    def __init__(self, world: World, name: str) -> None:
+    def __init__(self, world: World, name: str, tenants: Sequence[str] | None) -> None:
         self._world = world
         self._name = name
+        self._tenants = tenants
         self._key = f"k_{name}"
         self._house = world.rng.choice(world.servers)
 
@@ -182,7 +183,7 @@ class Link:
             raise
 
     async def hello(self, hello: RegisterWorker) -> WorkerRegistered:
-        return await self._ask(lambda server: server.gateway.hello(hello, self._key), 5 * S)
+        return await self._ask(lambda server: server.gateway.hello(hello, self._key, self._tenants), 5 * S)
 
     async def poll(self, poll: Poll) -> PollResponse:
         self._world.forgers.overhear(self._key, poll)

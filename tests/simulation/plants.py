@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from msgspec import structs
 from tests.simulation.storage import Connection
 from tests.simulation.world import World
 from timeball.domain import ids
-from timeball.domain.dispatch import limits, placement, preemption
+from timeball.domain.dispatch import fair_share, limits, placement, preemption
 from timeball.domain.dispatch.overlap import Admission
 from timeball.domain.instant import Micros
 from timeball.domain.job.job import Job, JobSpec
@@ -30,11 +31,11 @@ from timeball.ports.store.runs import Settled, Settlement
 from timeball.ports.worker_protocol import PollResponse
 from timeball.server.loops.deadline_expirer import DeadlineExpirer
 from timeball.server.loops.lease_rescuer import EVERY, LeaseRescuer
-from timeball.server.worker_gateway import gateway, session
+from timeball.server.worker_gateway import assignments, gateway, session
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.jobs import amend, backfills, manual_runs
-from timeball.stores.sql.maintenance import maintenance
+from timeball.stores.sql.maintenance import maintenance, usage
 from timeball.stores.sql.planning import ledger_spans, plans
 from timeball.stores.sql.registry import calendars
 from timeball.stores.sql.runs import (
@@ -50,6 +51,7 @@ from timeball.stores.sql.runs import (
     settling,
     workers,
 )
+from timeball.stores.sql.tenants import quotas, running_quota
 from timeball.stores.sql.workflows import advance, rows
 from timeball.stores.sqlite import clock
 from timeball.stores.sqlite import tx as sqlite_tx
@@ -252,8 +254,9 @@ def _overlap_unseen(world: World) -> Patches:
 
 def _early_start(world: World) -> Patches:
     """Runs that are claimed ahead of their time start at once."""
-    real = session.assignment_of
-    return [mock.patch.object(session, "assignment_of", lambda claim, now: structs.replace(real(claim, now), delay=0))]
+    real = assignments.assignment_of
+    start_at_once: Any = lambda claim, now: structs.replace(real(claim, now), delay=0)  # noqa: E731
+    return [mock.patch.object(assignments, "assignment_of", start_at_once)]
 
 
 def _edit_keeps_future_run(world: World) -> Patches:
@@ -389,7 +392,7 @@ def _labels_ignored(world: World) -> Patches:
 
 def _resources_ignored(world: World) -> Patches:
     """The resources that running attempts of a worker hold are ignored."""
-    return [_text(claiming, "SHARES_HELD", "WHERE", "WHERE 1 = 0 AND")]
+    return [_text(claimants, "SHARES_HELD", "WHERE", "WHERE 1 = 0 AND")]
 
 
 def _nothing_reserved(world: World) -> Patches:
@@ -403,6 +406,67 @@ def _rank_ignored(world: World) -> Patches:
     """High priorities always go first, however long other runs have waited."""
     real = claiming._claimable
     return [mock.patch.object(claiming, "_claimable", lambda credit, of_one_level: real(3600_000_000, of_one_level))]
+
+
+def _tenants_unserved(world: World) -> Patches:
+    """A claim gives every worker runs of any tenant."""
+    real = workers.split_labels
+
+    def split(labels: str, dedicated: int) -> workers.StoredLabels:
+        return real(labels, dedicated)._replace(tenants=None)
+
+    return [mock.patch.object(claimants, "split_labels", split)]
+
+
+def _rank_alone(world: World) -> Patches:
+    """A claim considers the runs of all tenants by rank."""
+    return [mock.patch.object(fair_share.FairShares, "in_turn", lambda self, runs: iter(runs))]
+
+
+def _quota_counted_early(world: World) -> Patches:
+    """A server counts the running runs of the tenants before it sends a claim: another server may claim in between."""
+    call, effect = Connection._call, Connection._effect
+    counted: dict[int, Counter[str]] = {}
+    current: list[Counter[str]] = []
+
+    async def counting(self: Connection, name: str, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        if name in ("claim", "submit_and_claim"):
+            counted[id(args)] = world.auditor.inspector.running
+        return await call(self, name, args, named)
+
+    def effective(self: Connection, name: str, args: tuple[Any, ...], *rest: Any) -> None:
+        if name in ("claim", "submit_and_claim"):
+            current[:] = [counted.pop(id(args))]
+        effect(self, name, args, *rest)
+
+    async def running(tx: Tx, tenants: Sequence[str]) -> dict[str, int]:
+        return dict(current[0])
+
+    return [
+        mock.patch.object(Connection, "_call", counting),
+        mock.patch.object(Connection, "_effect", effective),
+        mock.patch.object(running_quota, "running", running),
+    ]
+
+
+def _quota_leaked(world: World) -> Patches:
+    """A run that failed counts among the running runs of its tenant for good."""
+    real = running_quota.running
+    failed = Query("failed", "SELECT tenant, COUNT(*) FROM history WHERE status IN ('failed', 'dead') GROUP BY tenant")
+
+    async def running(tx: Tx, tenants: Sequence[str]) -> dict[str, int]:
+        return Counter(await real(tx, tenants)) + Counter(dict(await tx.fetch(failed)))
+
+    return [mock.patch.object(running_quota, "running", running)]
+
+
+def _jobs_uncounted(world: World) -> Patches:
+    """The jobs of a tenant with a quota are not counted when it submits or changes one."""
+
+    async def none(tx: Tx, tenant: str, most: int) -> int:
+        return 0
+
+    return [mock.patch.object(quotas, "jobs_that_may_fire", none)]
 
 
 def _expirer_asleep(world: World) -> Patches:
@@ -544,6 +608,18 @@ def _sums_forgotten(world: World) -> Patches:
     return [mock.patch.object(maintenance, "add_sums", add_sums)]
 
 
+def _usage_not_pending(world: World) -> Patches:
+    """A run that is alive when its turn to be added to the sums of usage comes is forgotten."""
+    return [_text(usage, "MAKE_PENDING", "r.id <= :upto", "r.id <= :upto AND false")]
+
+
+def _usage_counted_again(world: World) -> Patches:
+    """A pending run that is added to the sums of usage stays pending."""
+    return [
+        _text(usage, "FORGET_PENDING", "DELETE FROM usage_pending WHERE", "DELETE FROM usage_pending WHERE false AND")
+    ]
+
+
 def _age_of_first_fire(world: World) -> Patches:
     """A ledger row is deleted when its first fire is old, even if fires were added to it recently."""
     return [_text(ledger_spans, "GROW_SPANS", ", finished_at = {now}", "")]
@@ -560,8 +636,13 @@ def _pruned_by_day(world: World) -> Patches:
 
 def _live_silenced(world: World) -> Patches:
     """Output of a day that is over is deleted, even that of live runs."""
-    alive = "AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = l.run_id)"
-    return [_text(maintenance, "PRUNE_LOGS", alive, "")]
+    alive = "NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = l.run_id)"
+    pending = "NOT EXISTS (SELECT 1 FROM usage_pending u WHERE u.run_id = l.run_id)"
+    found = maintenance.PRUNE_LOGS
+    assert alive in found.text
+    assert pending in found.text
+    text = found.text.replace(alive, "true").replace(pending, "true")
+    return [mock.patch.object(maintenance, "PRUNE_LOGS", Query(f"{found.name}_planted", text))]
 
 
 def _echo_apart(world: World) -> Patches:
@@ -648,48 +729,53 @@ async def _never(_: Worker) -> None:
 PLANTS: dict[str, Plant] = {
     name: Plant(name, frozenset(breaks.split()), patches, theme, first)
     for name, breaks, patches, theme, first in (
-        ("no-fencing", "I6 I7 I8", _no_fencing, None, 129),
+        ("no-fencing", "I6 I7 I8", _no_fencing, None, 190),
         ("answer-before-commit", "I1 I14", _answer_before_commit, None, 0),
         ("no-rescue", "I26", _no_rescue, None, 15),
         ("leases-left-behind", "I7", _leases_left_behind, "clocks", 2),
         ("every-clock-believed", "I3 I7", _every_clock_believed, "clocks", 1),
         ("no-clock-believed", "I4 I20", _no_clock_believed, "clocks", 2),
         ("node-clock", "I3 I4 I7 I20 I22", _node_clock, None, 0),
-        ("unguarded-settle", "I6 I13", _unguarded_settle, None, 18),
+        ("unguarded-settle", "I6 I13", _unguarded_settle, None, 21),
         ("lower-bounded-scan", "I20", _lower_bounded_scan, None, 23),
         ("no-once-only-guard", "I2 I5 I16", _no_once_only_guard, None, 1),
         ("cancel-ignored", "I10", _cancel_ignored, None, 0),
         ("cancel-undelivered", "I10", _cancel_undelivered, None, 6),
-        ("careless-give-back", "I7 I12", _careless_give_back, None, 143),
+        ("careless-give-back", "I7 I12", _careless_give_back, None, 181),
         ("overlap-unseen", "I16", _overlap_unseen, None, 1),
         ("early-start", "I3", _early_start, None, 0),
         ("edit-keeps-future-run", "I5 I10 I11", _edit_keeps_future_run, None, 0),
         ("late-self-kill", "I7", _late_self_kill, "zombies", 16),
         ("endless-retries", "I12", _endless_retries, None, 0),
         ("delivered-again", "I12", _delivered_again, None, 27),
-        ("starts-forgotten", "I12", _starts_forgotten, None, 321),
+        ("starts-forgotten", "I12", _starts_forgotten, None, 351),
         ("permit-kept", "I26", _permit_kept, "limits", 12),
-        ("permit-leaked", "I18 I26", _permit_leaked, "limits", 20),
+        ("permit-leaked", "I18 I26", _permit_leaked, "limits", 24),
         ("limit-ignored", "I16", _limit_ignored, "limits", 12),
         ("tokens-uncounted", "I16", _tokens_uncounted, "limits", 12),
         ("turn-kept", "I18 I26", _turn_kept, "order", 0),
         ("turn-ignored", "I16 I18", _turn_ignored, "order", 0),
         ("turn-stolen", "I16", _turn_stolen, "order", 15),
-        ("no-change-of-places", "I26", _no_change_of_places, "order", 252),
+        ("no-change-of-places", "I26", _no_change_of_places, "order", 287),
         ("labels-ignored", "I18", _labels_ignored, "fitting", 0),
         ("resources-ignored", "I18", _resources_ignored, "fitting", 42),
         ("nothing-reserved", "I17", _nothing_reserved, "fitting", 42),
         ("rank-ignored", "I17", _rank_ignored, "mixed", 161),
+        ("tenants-unserved", "I31", _tenants_unserved, "mixed", 7),
+        ("rank-alone", "I17", _rank_alone, "tenants", 15),
+        ("quota-counted-early", "I18", _quota_counted_early, "tenants", 19),
+        ("quota-leaked", "I26", _quota_leaked, "tenants", 0),
+        ("jobs-uncounted", "I18", _jobs_uncounted, "tenants", 22),
         ("expirer-asleep", "I4 I26", _expirer_asleep, "deadlines", 6),
         ("deadline-ignored", "I4", _deadline_ignored, "deadlines", 6),
-        ("previous-spared", "I16", _previous_spared, "mixed", 133),
+        ("previous-spared", "I16", _previous_spared, "mixed", 161),
         ("circuit-ignored", "I16", _circuit_ignored, "hosts", 3),
-        ("circuit-stays-open", "I26", _circuit_stays_open, "hosts", 3),
-        ("retries-unseen", "I13", _retries_unseen, None, 203),
-        ("catch-up-everything", "I20", _catch_up_everything, None, 81),
+        ("circuit-stays-open", "I26", _circuit_stays_open, "hosts", 15),
+        ("retries-unseen", "I13", _retries_unseen, None, 283),
+        ("catch-up-everything", "I20", _catch_up_everything, None, 95),
         ("fires-uncounted", "I2 I23", _fires_uncounted, None, 0),
         ("counted-for-good", "I23", _counted_for_good, None, 0),
-        ("end-ignored", "I2", _end_ignored, None, 401),
+        ("end-ignored", "I2", _end_ignored, None, 506),
         ("cursor-apart", "I2 I18", _cursor_apart, "backfills", 19),
         ("parallelism-ignored", "I18", _parallelism_ignored, "backfills", 2),
         ("never-goes-on", "I26", _never_goes_on, "preemption", 15),
@@ -697,16 +783,18 @@ PLANTS: dict[str, Plant] = {
         ("class-ignored", "I17", _class_ignored, "preemption", 3),
         ("woven-twice", "I19", _woven_twice, "workflows", 1),
         ("first-parent-suffices", "I19", _first_parent_suffices, "workflows", 1),
-        ("echo-apart", "I2", _echo_apart, "follows", 184),
+        ("echo-apart", "I2", _echo_apart, "follows", 300),
         ("follower-unseen", "I2", _follower_unseen, "follows", 27),
         ("freeze-unseen", "I11", _freeze_unseen, "calendars", 23),
-        ("owed-forgotten", "I2", _owed_forgotten, "calendars", 19),
-        ("deposed-keeper", "I9", _deposed_keeper, "retention", 56),
+        ("owed-forgotten", "I2", _owed_forgotten, "calendars", 69),
+        ("deposed-keeper", "I9", _deposed_keeper, "retention", 79),
         ("sums-forgotten", "I23", _sums_forgotten, "retention", 0),
+        ("usage-not-pending", "I23", _usage_not_pending, "retention", 0),
+        ("usage-counted-again", "I23", _usage_counted_again, "retention", 0),
         ("pruned-by-day", "I2", _pruned_by_day, "retention", 0),
-        ("age-of-first-fire", "I2", _age_of_first_fire, "retention", 5),
+        ("age-of-first-fire", "I2", _age_of_first_fire, "retention", 157),
         ("live-silenced", "I2 I8", _live_silenced, "retention", 3),
-        ("no-session-guard", "I31", _no_session_guard, "forgery", 7),
+        ("no-session-guard", "I31", _no_session_guard, "forgery", 38),
         ("every-key-fits", "I31", _every_key_fits, "forgery", 0),
         ("drain-unseen", "drain", _drain_unseen, "drains", 7),
         ("drain-unseen-on-submit", "drain", _drain_unseen_on_submit, "drains", 33),

@@ -28,7 +28,8 @@ MAX_PREEMPTIONS = 3
 MAX_PAUSE = 300 * S
 PREEMPTION_DELAY = S // 2
 ASKED = """
-SELECT p.run_id, p.number, p.token, r.priority, r.cancel_requested_at, p.by_run, w.priority, w.state, w.eligible_at
+SELECT p.run_id, p.number, p.token, r.priority, r.cancel_requested_at, p.by_run, w.priority, w.state, w.eligible_at,
+  r.tenant = w.tenant
 FROM preemptions p LEFT JOIN runs r ON r.id = p.run_id LEFT JOIN runs w ON w.id = p.by_run
 """
 
@@ -44,7 +45,7 @@ def shaped(spec: JobSpec, rng: Random) -> JobSpec:
 
 
 def few_slots(offers: list[Offer]) -> list[Offer]:
-    return [Offer(slots=min(2, offer.slots)) for offer in offers[:2]]
+    return [Offer(slots=min(2, offer.slots), tenants=offer.tenants) for offer in offers[:2]]
 
 
 class Books:
@@ -57,9 +58,9 @@ class Books:
 
     def look(self) -> None:
         """Check the orders after each decision. I8, I17: an attempt is preempted only if it allows that and is held,
-        for a run of a higher class that has waited and still waits.
+        for a run of its tenant and of a higher class that has waited and still waits.
         """
-        for run_id, number, token, level, cancelled, by_run, higher, state, eligible_at in self._world.rows(ASKED):
+        for run_id, number, token, level, cancelled, by_run, higher, state, eligible_at, own in self._world.rows(ASKED):
             if (run_id, number) in self._known:
                 continue
             self._known.add((run_id, number))
@@ -68,6 +69,8 @@ class Books:
                 raise Violation("I8", f"run {run_id} is to make room under token {token}, but {held} holds it")
             if not self._auditor.inspector.specs[token].preemptible or number > MAX_PREEMPTIONS:
                 raise Violation("I17", f"run {run_id} is to make room for the {number}th time, and does not allow it")
+            if not own:
+                raise Violation("I17", f"run {run_id} is to make room for {by_run}, a run of another tenant")
             waited = None if eligible_at is None else self._world.now - eligible_at
             if state != "ready" or higher - level < CLASS or waited is None or waited < PREEMPTION_DELAY:
                 raise Violation(

@@ -16,6 +16,7 @@ from unittest import mock
 
 from msgspec import structs
 
+from tests.simulation import usage
 from tests.simulation.records import Micros, Violation
 from tests.simulation.storage import at_once
 from tests.simulation.weather import S
@@ -54,6 +55,7 @@ def short_days() -> Iterator[None]:
         mock.patch.object(maintenance, "MAINTENANCE_INTERVAL", S // 2),
         mock.patch.object(maintenance, "RARE_INTERVAL", 3 * S),
         mock.patch.object(maintenance, "ROWS", 2),
+        *usage.soon(),
     ]
     for patch in patches:
         patch.start()
@@ -84,6 +86,7 @@ class Gone:
         logs = world.rows(LOGS_OF_DAY, *of_day)
         jobs: dict[str, JobStatus] = world.read("jobs", sorted({run.job_id for run in runs.values()}))
         sums = {job_id: self._sums(job_id) for job_id in jobs}
+        world.counting.remember()
         answer: bool = at_once(world.store.prune_day(*args))
         self._rightful("prune_day", lead, leader)
         left = {run_id for (run_id,) in world.rows(FINISHED_OF_DAY, *of_day)}
@@ -102,6 +105,7 @@ class Gone:
                 self._over(status)
             elif (now := self._sums(job_id)) != sums[job_id]:
                 raise Violation("I23", f"pruning changed the sums of {job_id} from {sums[job_id]} to {now}")
+        world.counting.check()
         return answer
 
     def _rightful(self, what: str, lead: Lead, leader: Lead | None) -> None:
@@ -147,7 +151,7 @@ class Gone:
             case "jobs":
                 return {job_id: self.jobs[job_id] for job_id in args[0] if job_id in self.jobs} | found
             case "list_jobs" if found.next_cursor is None:
-                return Page([*found.items, *self.jobs.values()])
+                return Page([*found.items, *(each for each in self.jobs.values() if each.job.tenant == args[0].tenant)])
             case "list_runs" if found.next_cursor is None:
                 return Page([*found.items, *(run for run in self.runs.values() if _is_meant(run, args[0]))])
             case "ledger" if found.next_cursor is None:
@@ -168,4 +172,8 @@ class Gone:
 def _is_meant(run: Run, where: RunFilter) -> bool:
     narrowed = structs.replace(where, job_id=None, status=frozenset())
     assert narrowed == RunFilter(tenant=where.tenant), "add deleted rows to the answer of this call"
-    return where.job_id in (None, run.job_id) and (not where.status or run.status in where.status)
+    return (
+        run.tenant == where.tenant
+        and where.job_id in (None, run.job_id)
+        and (not where.status or run.status in where.status)
+    )

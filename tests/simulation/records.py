@@ -89,8 +89,9 @@ class JobRecord:
     """The requests of clients about one job, in order."""
 
     uid: int
+    tenant: str
     spec: JobSpec
-    key: str | None
+    key: str | None = None
     submissions: list[Request] = field(default_factory=list)
     changes: list[Request] = field(default_factory=list)
     """Updates, pauses, resumes and cancels of the job."""

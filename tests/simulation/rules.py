@@ -4,10 +4,11 @@ job.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
+from tests.simulation.tenants import Tenants
 from tests.simulation.weather import S
 from timeball.domain import instant
 from timeball.domain.dispatch.limits import Concurrency, RateLimit
@@ -18,7 +19,18 @@ from timeball.domain.task.task import Http, Python, Shell, Task
 Micros = int
 THEMES = ("order", "limits", "fitting", "hosts", "deadlines")
 """The themes that also occur in mixed worlds."""
-APART = ("backfills", "calendars", "clocks", "drains", "follows", "forgery", "preemption", "retention", "workflows")
+APART = (
+    "backfills",
+    "calendars",
+    "clocks",
+    "drains",
+    "follows",
+    "forgery",
+    "preemption",
+    "retention",
+    "tenants",
+    "workflows",
+)
 """Themes with worlds of their own. Other worlds have nothing of these, so the traces of their seeds stay the same."""
 
 
@@ -31,12 +43,17 @@ class Offer:
     memory_mb: int | None = None
     labels: tuple[str, ...] = ()
     dedicated: bool = False
+    tenants: tuple[str, ...] | None = None
+    """The tenants that the worker serves; None: all tenants."""
+
+    def serves(self, tenant: str) -> bool:
+        return self.tenants is None or tenant in self.tenants
 
 
 class Rules:
     """Few keys for many jobs, so that the jobs meet."""
 
-    def __init__(self, seed: int, rng: Random, theme: str, begin: Micros, calm_at: Micros) -> None:
+    def __init__(self, seed: int, rng: Random, theme: str, begin: Micros, calm_at: Micros, tenants: Tenants) -> None:
         self._seed = seed
         self._rng = rng
         self._theme = theme
@@ -57,7 +74,7 @@ class Rules:
             since = begin + rng.randrange(max(1, calm_at - begin))
             self.unwell[f"h{n}.example"] = (since, since + rng.choice((0, 10, 30, 60)) * S)
         count = rng.choice((2, 2, 3, 4)) if theme == "fitting" else rng.choice((1, 2, 2, 3, 4))
-        self.offers = [self._offer(number) for number in range(count)]
+        self.offers = [replace(self._offer(number), tenants=tenants.served_by(number)) for number in range(count)]
 
     def _offer(self, number: int) -> Offer:
         rng = self._rng
@@ -77,8 +94,8 @@ class Rules:
         since, until = self.unwell.get(host or "", (0, 0))
         return since <= now < until
 
-    def asked(self, past: bool) -> dict[str, Any]:
-        """Return fields of a job. `past`: the job is due already, so it cannot have a start deadline."""
+    def asked(self, tenant: str, past: bool) -> dict[str, Any]:
+        """Return fields of a job of a tenant. `past`: the job is due already, so it cannot have a start deadline."""
         rng = self._rng
         fields: dict[str, Any] = {}
         if self._wants("order"):
@@ -90,7 +107,7 @@ class Rules:
             if rng.random() < 0.6:
                 fields["rate_limit"] = self.rates[rng.choice(sorted(self.rates))]
         if self._wants("fitting"):
-            fields |= self._needs(rng.choice(self.offers))
+            fields |= self._needs(rng.choice([offer for offer in self.offers if offer.serves(tenant)]))
         if self._wants("deadlines"):
             if rng.random() < 0.7 and not past:
                 fields["start_deadline"] = rng.choice(("500ms", "2s", "10s"))

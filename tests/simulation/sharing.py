@@ -29,24 +29,24 @@ LEFT_BEHIND = {
     "waiting at no gate": """
         SELECT id FROM runs WHERE gate IS NULL AND (holds & 4) <> 0""",
     "an ordering key without a holder": """
-        SELECT r.ordering_key FROM runs r LEFT JOIN turns t ON t.ordering_key = r.ordering_key
+        SELECT r.ordering_key FROM runs r LEFT JOIN turns t ON t.tenant = r.tenant AND t.ordering_key = r.ordering_key
         WHERE r.ordering_key IS NOT NULL AND t.holder IS NULL""",
     "two runs hold an ordering key, or one that is not its holder": """
-        SELECT r.id FROM runs r JOIN turns t ON t.ordering_key = r.ordering_key
+        SELECT r.id FROM runs r JOIN turns t ON t.tenant = r.tenant AND t.ordering_key = r.ordering_key
         WHERE ((r.holds & 2) = 0) <> (r.id = t.holder)""",
     "a host whose probe is over": """
         SELECT g.gate FROM gates g WHERE g.probe IS NOT NULL
           AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = g.probe AND r.state = 'running')""",
 }
-ENDED_HOLDERS = "SELECT ordering_key, holder FROM turns WHERE holder IN (SELECT id FROM history)"
+ENDED_HOLDERS = "SELECT tenant, ordering_key, holder FROM turns WHERE holder IN (SELECT id FROM history)"
 
 
 def _one_under_a_key(checker: Checker) -> None:
     """I16: no two executions under an ordering key overlap."""
-    by_key: dict[str, list[Witness]] = defaultdict(list)
+    by_key: dict[tuple[str, str], list[Witness]] = defaultdict(list)
     for witness in checker.world.witnesses:
         if witness.spec.ordering_key is not None:
-            by_key[witness.spec.ordering_key].append(witness)
+            by_key[checker.world.tenants.of(witness.uid), witness.spec.ordering_key].append(witness)
     for key, executions in by_key.items():
         executions.sort(key=lambda witness: witness.start)
         for first, second in pairwise(executions):
@@ -58,10 +58,10 @@ def _within_limits(checker: Checker) -> None:
     """I16: no more attempts execute under a concurrency key than the limit of the last claim of them allows. Jobs may
     give different limits for a key, and runs that are claimed ahead may start in another order.
     """
-    by_key: dict[str, list[Witness]] = defaultdict(list)
+    by_key: dict[tuple[str, str], list[Witness]] = defaultdict(list)
     for witness in checker.world.witnesses:
         if witness.spec.concurrency is not None:
-            by_key[witness.spec.concurrency.key].append(witness)
+            by_key[checker.world.tenants.of(witness.uid), witness.spec.concurrency.key].append(witness)
     for executions in by_key.values():
         for witness in executions:
             beside = _executing(executions, witness.start)
@@ -74,13 +74,15 @@ def _within_limits(checker: Checker) -> None:
 def _at_most_at_this_rate(checker: Checker) -> None:
     """I16: in every window, the starts that were claimed fit the token bucket."""
     auditor = checker.auditor
-    starts: dict[str, list[Micros]] = defaultdict(list)
-    rates: dict[str, RateLimit] = {}
+    starts: dict[tuple[str, str], list[Micros]] = defaultdict(list)
+    rates: dict[tuple[str, str], RateLimit] = {}
     for token, grant in auditor.grants.items():
-        rate = auditor.inspector.specs[token].rate_limit
+        spec = auditor.inspector.specs[token]
+        rate = spec.rate_limit
         if rate is not None:
-            rates[rate.key] = rate
-            starts[rate.key].append(max(grant.at, grant.eligible_at))
+            key = (checker.world.tenants.of(spec.parameters["uid"]), rate.key)
+            rates[key] = rate
+            starts[key].append(max(grant.at, grant.eligible_at))
     for key, rate in rates.items():
         burst = rate.limit if rate.burst is None else rate.burst
         pace = millis(rate.per) / rate.limit
@@ -187,8 +189,8 @@ def _nothing_left_behind(checker: Checker) -> None:
         if found := world.rows(sql):
             raise Violation("I18", f"{what}: {found[:3]}")
     blocked = world.blocked_keys()
-    for key, holder in world.rows(ENDED_HOLDERS):
-        if blocked.get(key) != holder:
+    for tenant, key, holder in world.rows(ENDED_HOLDERS):
+        if blocked.get((tenant, key)) != holder:
             raise Violation("I18", f"run {holder} has ended and keeps the turn of {key}")
 
 

@@ -107,6 +107,12 @@ class Connection:
     def wake_all(self, topic: str) -> None:
         self._world.wake_all(self._node, topic)
 
+    async def count_usage(self, *args: Any) -> bool:
+        return await self._world.counting.count(*args)
+
+    async def usage_counted_until(self) -> Micros:
+        return await self._world.store.usage_counted_until()
+
     def listen_to_servers(self, listener: Callable[[str | None], None]) -> None:
         """No client listens to events in the simulator."""
 

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from tests.simulation.world import World
 
 THEME = "workflows"
-TENANT = "t"
 FIRST_UID = 1_000_000
 """Larger than the numbers of jobs."""
 STORIES = 3
@@ -51,6 +50,7 @@ class Asked:
     """The requests of a user about one workflow."""
 
     uid: int
+    tenant: str
     spec: JobSpec
     requests: list[Request] = field(default_factory=list)
 
@@ -91,10 +91,11 @@ def specification(rng: Random, uid: int) -> JobSpec:
 async def story(world: World, number: int) -> None:
     """One user with one workflow, which is run again, cancelled and retried."""
     rng = Random(f"{world.seed} {THEME} {number}")
-    asked = Asked(FIRST_UID + number, specification(rng, FIRST_UID + number))
+    uid = FIRST_UID + number
+    asked = Asked(uid, world.tenants.of(uid), specification(rng, uid))
     world.flows.append(asked)
     await world.sleep(int(rng.random() ** 2 * max(0, world.calm_at - world.now)))
-    new = NewJob(TENANT, asked.spec)
+    new = NewJob(asked.tenant, asked.spec)
 
     async def submit(server: Any) -> Any:
         [created] = await world.submit_of(server)([new])
@@ -108,7 +109,7 @@ async def story(world: World, number: int) -> None:
         job_id = _job_id(world, asked)
         if world.now >= world.calm_at or job_id is None:
             return
-        runs = [run for run in _runs(world, job_id) if run.origin is not Origin.TASK]
+        runs = [run for run in _runs(world, asked, job_id) if run.origin is not Origin.TASK]
         kind = rng.choice(("run_now", "cancel_run", "cancel_task", "retry_run", "retry_run"))
         if rng.random() < 0.05:
             await _about_job(world, asked, "cancel", cancel_job, job_id)
@@ -119,18 +120,18 @@ async def story(world: World, number: int) -> None:
             if unlucky:
                 await _about(world, asked, kind, retry_run, rng.choice(unlucky).id)
         else:
-            live = [run for run in _runs(world, job_id) if not run.is_terminal]
+            live = [run for run in _runs(world, asked, job_id) if not run.is_terminal]
             mine = [run for run in live if (run.origin is Origin.TASK) is (kind == "cancel_task")]
             if mine and rng.random() < 0.5:
                 await _about(world, asked, kind, cancel_run, rng.choice(mine).id)
 
 
 async def _about_job(world: World, asked: Asked, kind: str, action: Action, job_id: str) -> None:
-    await _ask(world, asked, kind, lambda server: action(server.context, TENANT, job_id))
+    await _ask(world, asked, kind, lambda server: action(server.context, asked.tenant, job_id))
 
 
 async def _about(world: World, asked: Asked, kind: str, action: Action, run_id: str) -> None:
-    await _ask(world, asked, kind, lambda server: action(server.context, TENANT, run_id), run_id)
+    await _ask(world, asked, kind, lambda server: action(server.context, asked.tenant, run_id), run_id)
 
 
 async def _ask(world: World, asked: Asked, kind: str, handler: Handler, run_id: str | None = None) -> None:
@@ -152,8 +153,8 @@ def _job_id(world: World, asked: Asked) -> str | None:
     return found[0] if found else None
 
 
-def _runs(world: World, job_id: str) -> list[Run]:
-    found: list[Run] = world.read("list_runs", RunFilter(tenant=TENANT, job_id=job_id), None, 100_000).items
+def _runs(world: World, asked: Asked, job_id: str) -> list[Run]:
+    found: list[Run] = world.read("list_runs", RunFilter(tenant=asked.tenant, job_id=job_id), None, 100_000).items
     whole = world.read("runs", [run.id for run in found])  # lists do not contain results
     return [whole.get(run.id, run) for run in found]
 
@@ -170,7 +171,7 @@ def each_task_once(checker: Checker) -> None:
             if any(request.kind == "submit" and request.outcome == "ok" for request in asked.requests):
                 raise Violation("I1", f"workflow {asked.uid} was acknowledged and is gone")
             continue
-        runs = {run.id: run for run in _runs(world, job_id)}
+        runs = {run.id: run for run in _runs(world, asked, job_id)}
         known: set[str] = set()
         for flow in runs.values():
             if flow.origin is not Origin.TASK:

@@ -12,10 +12,10 @@ from typing import Any
 
 from msgspec import json
 
-from tests.simulation import backfills, calendars, clocks, drains, follows, preemption, pruning, workflows
+from tests.simulation import backfills, calendars, clocks, drains, follows, preemption, pruning, tenants, workflows
 from tests.simulation.auditor import Auditor
 from tests.simulation.chaos import Chaos
-from tests.simulation.client import TENANT, Clients
+from tests.simulation.client import Clients
 from tests.simulation.forgery import Forgers
 from tests.simulation.inspector import MAX_OPEN_TIME
 from tests.simulation.loop import Micros, VirtualLoop
@@ -26,9 +26,11 @@ from tests.simulation.pruning import Gone
 from tests.simulation.records import JobRecord, Violation, Witness
 from tests.simulation.rules import THEMES, Offer, Rules
 from tests.simulation.storage import Connection, at_once, open_migrated
+from tests.simulation.usage import Counting
 from tests.simulation.weather import Damage, S, Weather
 from timeball.domain import retention
 from timeball.domain.job.job import JobState
+from timeball.domain.run.run import Run
 from timeball.domain.run.status import Status
 from timeball.domain.task.task import Http
 from timeball.operation.jobs.submit import Submit
@@ -61,14 +63,11 @@ FORGOTTEN = (
         "no run probes a host after the pause of its circuit breaker",
         "I26",
         """SELECT gate, open_until FROM gates g WHERE open_until < ? AND probe IS NULL
-           AND EXISTS (SELECT 1 FROM runs r WHERE r.gate = g.gate AND r.holds = 4)""",
+           AND EXISTS (SELECT 1 FROM runs r WHERE r.tenant = g.tenant AND r.gate = g.gate AND r.holds = 4)""",
     ),
 )
 """By violation: a query that must find nothing some time after the last fault."""
-LIVE = RunFilter(
-    tenant=TENANT,
-    status=frozenset({Status.SCHEDULED, Status.BLOCKED, Status.QUEUED, Status.RUNNING, Status.RETRYING}),
-)
+LIVE = frozenset({Status.SCHEDULED, Status.BLOCKED, Status.QUEUED, Status.RUNNING, Status.RETRYING})
 
 
 OF_THEMES: dict[str, tuple[str, Topic | None]] = {
@@ -76,6 +75,7 @@ OF_THEMES: dict[str, tuple[str, Topic | None]] = {
     "follow_trigger": (follows.THEME, Topic.FOLLOW),
     "workflow_advancer": (workflows.THEME, Topic.WORKFLOW),
     "preemptor": (preemption.THEME, None),
+    "tenant_watcher": (tenants.THEME, None),
 }
 """Loops that have work only in worlds of one theme, and the topic that wakes them. They do not run in other worlds, so
 the traces of these seeds stay the same.
@@ -167,7 +167,7 @@ class WorkerHouse:
 
         async def live() -> None:
             self.worker = worker = Worker(
-                Link(world, self.name),
+                Link(world, self.name, self.offer.tenants),
                 {kind: SimulatedExecutor(world, node, guard, kind) for kind in ("shell", "python", "http")},
                 node.clock,
                 RegisterWorker(
@@ -261,9 +261,12 @@ class World:
         """The end of an outage: until then no further fault is caused."""
         self.healthy_from: Micros | None = None
         shared = "mixed" if self.theme in (clocks.THEME, drains.THEME, pruning.THEME, workflows.THEME) else self.theme
-        self.rules = Rules(seed, rng, shared, self.now, self.calm_at)
+        self.tenants = tenants.Tenants(seed, self.theme)
+        self.rules = Rules(seed, rng, shared, self.now, self.calm_at, self.tenants)
         if self.theme == preemption.THEME:
             self.rules.offers = preemption.few_slots(self.rules.offers)
+        if self.theme == tenants.THEME:
+            self.rules.offers = tenants.few_slots(self.rules.offers)
         self.credit: Micros = rng.choice((S // 5, S, 60 * S))
         """How much waiting time a level of priority is worth."""
         self.store = SqliteStore(
@@ -271,6 +274,7 @@ class World:
         )
         self.keep_for = pruning.keep_for(seed) if self.theme == pruning.THEME else retention.DEFAULT
         self.gone = Gone(self)
+        self.counting = Counting(self, seed, fails=self.theme == pruning.THEME)
         self.auditor = Auditor(self)
         self.network = Network(self)
         self.forgers = Forgers(self)
@@ -360,11 +364,15 @@ class World:
         return any(isinstance(record.spec.task, Http) for record in self.clients.jobs)
 
     def jobs(self) -> list[JobStatus]:
+        """Return the jobs of all tenants."""
+        return [status for tenant in self.tenants.names for status in self._jobs_of(tenant)]
+
+    def _jobs_of(self, tenant: str) -> list[JobStatus]:
         found: list[JobStatus] = []
         cursor = None
         while True:
-            page = self.read("list_jobs", JobFilter(tenant=TENANT), cursor, 500)
-            found += page.items
+            page = self.read("list_jobs", JobFilter(tenant=tenant), cursor, 500)
+            found += tenants.of_one_tenant(self, tenant, page.items, lambda status: status.job.spec.parameters["uid"])
             cursor = page.next_cursor
             if cursor is None:
                 return found
@@ -419,8 +427,11 @@ class World:
 
     def _run(self) -> None:
         open_migrated(self.store)
+        if self.theme == tenants.THEME:
+            self.tenants.begin(self.store)
         if self.theme == calendars.THEME:
-            at_once(self.store.put_calendar(self.operator.first))
+            for tenant in self.tenants.names:
+                at_once(self.store.put_calendar(self.operator.first_of(tenant)))
         try:
             for house in self.houses:
                 house.start()
@@ -438,6 +449,8 @@ class World:
     async def _direct(self) -> None:
         try:
             await self._course()
+        except Violation as violation:
+            self.fail(violation)
         except Exception:
             self.fail(Violation("bug", traceback.format_exc(limit=-4)))
 
@@ -452,6 +465,8 @@ class World:
             stories.append(self._spawn(self.operator.work(self.calm_at), "operator"))
         if self.theme == clocks.THEME:
             self._spawn(clocks.swing(self), "clocks")
+        if self.theme == tenants.THEME:
+            self._spawn(self.tenants.change(self), "shares")
         if self.theme == drains.THEME:
             self._spawn(drains.order(self), "drains")
         if self.chaos is not None:
@@ -514,6 +529,7 @@ class World:
         for what, promise, sql in FORGOTTEN:
             if found := self.rows(sql, self.now - patience):
                 self.fail(Violation(promise, f"{what}: {found[:3]}"))
+        self.auditor.inspector.shares.look(patience)
 
     async def _wind_up(self) -> None:
         """Pause every schedule, then wait until all accepted runs have ended."""
@@ -549,21 +565,27 @@ class World:
         """Retry half of the runs that block their ordering keys."""
         for key, run_id in sorted(self.blocked_keys().items()):
             if self.rng.random() < 0.5:
-                self.trace("retries", key, run_id)
+                self.trace("retries", *key, run_id)
                 await self.clients.retry(run_id)
 
-    def blocked_keys(self) -> dict[str, str]:
-        """By ordering key: the run that gave up and was neither retried nor discarded."""
+    def blocked_keys(self) -> dict[tuple[str, str], str]:
+        """By tenant and ordering key: the run that gave up and was neither retried nor discarded."""
         inspector = self.auditor.inspector
         return {key: run_id for key, run_id in inspector.gave_up.items() if not inspector.is_dealt_with(run_id)}
+
+    def is_blocked(self, run: Run) -> bool:
+        """Return True if a run waits behind one that gave up."""
+        return run.ordering_key is not None and (run.tenant, run.ordering_key) in self.blocked_keys()
 
     def alive_runs(self) -> list[Any]:
         """Return the runs that must end by themselves."""
         blocked = self.blocked_keys()
-        alive: list[Any] = self.read("list_runs", LIVE, None, 1000).items
+        alive: list[Any] = []
+        for tenant in self.tenants.names:
+            alive += self.read("list_runs", RunFilter(tenant=tenant, status=LIVE), None, 1000).items
         waiting: list[Any] = backfills.unfinished(self) if self.theme == backfills.THEME else []
         waiting += follows.unplanned(self) if self.theme == follows.THEME else []
-        return [run for run in alive if run.ordering_key not in blocked] + waiting
+        return [run for run in alive if (run.tenant, run.ordering_key) not in blocked] + waiting
 
 
 def render(status: JobStatus) -> bytes:

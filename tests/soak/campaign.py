@@ -1,4 +1,4 @@
-"""One store's soak: processes, phases, and what is counted afterwards."""
+"""The soak on one store: its processes, its phases, and the counts at the end."""
 
 from __future__ import annotations
 

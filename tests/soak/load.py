@@ -1,4 +1,4 @@
-"""Honest clients: jobs at a steady rate, and schedules."""
+"""Honest clients of a soak: jobs at a steady rate, and schedules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a soak found, and whether it keeps the promises."""
+"""The results of a soak, and whether it kept the promises."""
 
 from __future__ import annotations
 

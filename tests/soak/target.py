@@ -1,4 +1,4 @@
-"""An HTTP target that answers badly: texts that are no texts, refusals, silence."""
+"""An HTTP target that answers badly: bodies that cannot be decoded, refusals, and no answer at all."""
 
 from __future__ import annotations
 

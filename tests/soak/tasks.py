@@ -1,4 +1,4 @@
-"""What the worker of a soak executes: honest jobs that record their starts, and jobs of attackers."""
+"""The tasks that the worker of a soak executes: honest jobs that record their starts, and jobs of attackers."""
 
 from __future__ import annotations
 

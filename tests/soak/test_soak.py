@@ -1,4 +1,4 @@
-"""The soak in miniature, and what its report objects to."""
+"""A short soak, and the problems that its report names."""
 
 from __future__ import annotations
 

@@ -13,6 +13,8 @@ from tests.support.migrated import sqlite_store
 from timeball import system
 from timeball.api.app import create_app
 from timeball.api.asgi import Application
+from timeball.domain.identity.role import Role
+from timeball.domain.tenant import Tenant
 from timeball.operation.storage.large_values import LargeValueStore, ValuePlace
 from timeball.operation.storage.search_archive import Archive
 from timeball.ports.clock import Rng
@@ -76,13 +78,13 @@ async def serving(
     )
     server = Server(store, clock, rng or system.rng(), archive=archive, large_value_store=large_value_store)
     await add_keys(store)
+    await server.read_limits()
     server.start()
 
     async with asyncio.timeout(30):
         while server.stalled():  # until each loop has ended its first turn
             await asyncio.sleep(0.001)
-    ready = ReadinessProbe(server, lambda: False)
-    app = create_app(server.context, server.gateway, ready=ready, new_secret=system.secret, version="0.0.0", **options)
+    app = _app(server, **options)
     transport = httpx2.ASGITransport(app=app, raise_app_exceptions=True)
     try:
         async with httpx2.AsyncClient(transport=transport, base_url="http://timeball") as client:
@@ -92,13 +94,31 @@ async def serving(
         await store.close()
 
 
+def _app(server: Server, **options: Any) -> Application:
+    ready = ReadinessProbe(server, lambda: False)
+    return create_app(server.context, server.gateway, ready=ready, new_secret=system.secret, version="0.0.0", **options)
+
+
+def beside(api: Api, **options: Any) -> Api:
+    """The API with other options over the same store, as a server that was started again with other settings."""
+    app = _app(api.server, **options)
+    return Api(app, api.server, httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://timeball"))
+
+
+_KEYS: tuple[tuple[str, str, Role, str], ...] = (
+    (ADMIN, "admin", "system", "default"),
+    (WORKER, "worker", "worker", "default"),
+    (OTHER, "admin", "admin", "other"),
+)
+
+
 async def add_keys(store: Store) -> None:
-    for secret, role, tenant in ((ADMIN, "admin", "default"), (WORKER, "worker", "default"), (OTHER, "admin", "other")):
+    if await store.tenant("other") is None:
+        await store.create_tenant(Tenant(id="other", created_at=1, updated_at=1))
+    for secret, name, role, tenant in _KEYS:
         digest = hashlib.sha256(secret.encode()).hexdigest()
         ident = f"k_{digest[:28]}"
-        await store.add_key(
-            Key(id=ident, tenant=tenant, name=role, role=role, digest=digest, created_at=store.now())  # type: ignore[arg-type]
-        )
+        await store.add_key(Key(id=ident, tenant=tenant, name=name, role=role, digest=digest, created_at=store.now()))
 
 
 class FakeWorker:
@@ -128,6 +148,13 @@ class FakeWorker:
             if orders.get("assignments"):
                 assigned: dict[str, Any] = orders["assignments"][0]
                 return assigned
+
+    async def poll(self, wait: int = 0) -> list[dict[str, Any]]:
+        """Poll once, and return the assignments."""
+        self._seq += 1
+        body = {"session": self.session, "seq": self._seq, "free": 1, "held": [], "wait": wait}
+        assignments: list[dict[str, Any]] = (await self.send("poll", body)).get("assignments") or []
+        return assignments
 
     async def report(self, **what: Any) -> Any:
         return await self.send("report", {"session": self.session, "pollSeq": self._seq, "free": 1, **what})

@@ -44,7 +44,7 @@ class Browser:
         """A request of the web UI itself."""
         return await self.send(method, path, headers=OWN_PAGE, **options)
 
-    async def sign_in(self, **body: str) -> httpx2.Response:
+    async def sign_in(self, **body: Any) -> httpx2.Response:
         return await self.ask("POST", "/v1/sign-in", json=body)
 
     async def signed_in(self, key: str = ADMIN) -> Browser:

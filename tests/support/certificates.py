@@ -23,11 +23,14 @@ class Authority:
         self.file = folder / f"{name}.pem"
         self._write(self.file, own.add_extension(usage, True).sign(self._key, hashes.SHA256()))
 
-    def issue(self, cert: Path, key: Path) -> int:
-        """Write a new certificate and its key to these files. Return its serial number."""
+    def issue(self, cert: Path, key: Path, *names: str) -> int:
+        """Write a new certificate and its key to these files. It is for 127.0.0.1 and for these DNS names. Return its
+        serial number.
+        """
         private = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
-        address = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+        loopback = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
+        address = x509.SubjectAlternativeName([loopback, *map(x509.DNSName, names)])
         issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         made = self._builder(name, private).add_extension(address, False).add_extension(issuer, False)
         signed = made.sign(self._key, hashes.SHA256())

@@ -26,6 +26,12 @@ END_OTHER_SESSIONS = """
 SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid()
 """
+UNPROTECT_AUDIT_LOG = "ALTER TABLE audit_log DISABLE TRIGGER USER"
+PROTECT_AUDIT_LOG = "ALTER TABLE audit_log ENABLE TRIGGER USER"
+_DEFAULT_TENANT = """
+INSERT INTO tenants (id, name, description, state, limits, version, created_at, updated_at)
+VALUES ('default', '', '', 'active', '{}', 1, 0, 0)
+"""
 _SMALL = 200_000
 """Maximum size of a table in bytes up to which deleting its rows is faster than truncating it, which creates new files
 for the table and its indexes.
@@ -95,9 +101,11 @@ _backstage = cache(_Backstage)
 async def _empty(connection: asyncpg.Connection[Any]) -> None:
     sizes = dict(await connection.fetch(_SIZES))
     statements = [f"DELETE FROM {table}" for table, size in sizes.items() if size <= _SMALL]
+    if "audit_log" in sizes:  # its entries are protected against this
+        statements = [UNPROTECT_AUDIT_LOG, *statements, PROTECT_AUDIT_LOG]
     if large := [table for table, size in sizes.items() if size > _SMALL]:
         statements.append(f"TRUNCATE {', '.join(large)}")
-    await connection.execute("; ".join([*statements, "ALTER SEQUENCE tokens RESTART"]))
+    await connection.execute("; ".join([*statements, _DEFAULT_TENANT, "ALTER SEQUENCE tokens RESTART"]))
 
 
 async def _open_and_close(store: Store) -> None:

@@ -182,11 +182,13 @@ class Api:
 
 
 @contextlib.contextmanager
-def running_up(folder: Path, port: int | None = None, *more: str) -> Iterator[tuple[Process, Api]]:
+def running_up(
+    folder: Path, port: int | None = None, *more: str, environment: Mapping[str, str] | None = None
+) -> Iterator[tuple[Process, Api]]:
     """Start `timeball up` with a data folder beside `folder`."""
     port = port or free_port()
     arguments = ["up", "--port", str(port), "--data-dir", str(data_dir(folder)), *more]
-    with Process(folder, arguments) as process, Api(f"http://127.0.0.1:{port}") as api:
+    with Process(folder, arguments, dict(environment or {})) as process, Api(f"http://127.0.0.1:{port}") as api:
         api.await_ready(process)
         yield process, api
 
@@ -210,15 +212,17 @@ def start_worker(
     folder: Path,
     *apis: Api,
     name: str,
-    slots: int = 4,
+    slots: int | None = 4,
     tasks: str | None = None,
     flags: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
     descriptors: tuple[int, int] | None = None,
 ) -> Process:
+    """Start a worker; without `slots`, with the default ones."""
     servers = ",".join(api.url for api in apis)
     more = [*(["--tasks", tasks] if tasks else []), *flags]
-    arguments = ["worker", "--server", servers, "--name", name, "--slots", str(slots), *more]
+    size = [] if slots is None else ["--slots", str(slots)]
+    arguments = ["worker", "--server", servers, "--name", name, *size, *more]
     more_environment = {"TIMEBALL_TOKEN": worker_key(apis[0]), **(environment or {})}
     return Process(folder, arguments, more_environment, descriptors=descriptors)
 

@@ -17,14 +17,19 @@ import httptools
 import uvicorn
 import uvloop
 
-from timeball.api.app import Endpoint, Paths
+from timeball.api.app import Paths
 from timeball.api.asgi import Application, Message
+from timeball.api.endpoint import Endpoint
 from timeball.api.http.connection_limits import ConnectionLimits
 from timeball.api.http.fast_protocol import FastProtocol
 from timeball.api.http.http_server import HttpServer
-from timeball.api.routing import Answer, Call, Permission, Route, Services, answer_json
+from timeball.api.routing import Answer, Call, Route, Services, answer_json
 from timeball.domain.errors import TooLarge, Unauthorized
-from timeball.ports.store.registry import Key
+from timeball.domain.identity.caller import Caller
+from timeball.domain.identity.permission import Permission
+from timeball.operation.known_limits import KnownLimits
+from timeball.operation.tenants.request_rates import RequestRates
+from timeball.system import SystemClock
 
 LATE = 20.0
 """Seconds after which an expected event counts as missing."""
@@ -44,6 +49,7 @@ class House:
     visitors: list[asyncio.StreamWriter] = field(default_factory=list)
     loop: Any = None
     goes_on: asyncio.Event = field(default_factory=asyncio.Event)
+    limits: KnownLimits = field(default_factory=KnownLimits)
 
     async def echo(self, call: Call) -> Answer:
         self.seen.append(call.raw.decode())
@@ -125,7 +131,7 @@ class House:
         yield Route(
             method="POST",
             path="/mine",
-            permission=Permission.WRITE,
+            permission=Permission.EDIT,
             summary="",
             handle=self.echo,
             body=Any,
@@ -145,10 +151,10 @@ class House:
         return {type(connection) for connection in list(self.state.connections)}
 
 
-async def authenticate(authorization: bytes | None, permission: Permission) -> Key:
+async def authenticate(authorization: bytes | None, permission: Permission) -> Caller:
     if authorization != b"Bearer key":
         raise Unauthorized("this needs a key")
-    return Key(id="k", tenant="default", name="k", role="admin", digest="", created_at=0)
+    return Caller(tenant="default", role="system", kind="key", credential_id="k", key_id="k", name="k")
 
 
 @asynccontextmanager
@@ -158,8 +164,10 @@ async def serving(*, limits: dict[str, Any] | None = None, **settings: Any) -> A
     for route in house.routes():
         by_path.setdefault(route.path, []).append(route)
     authenticator: Any = authenticate
-    context = SimpleNamespace(rng=Random(1))
-    services = cast(Services, SimpleNamespace(stopping=lambda: house.server.should_exit, context=context))
+    context = SimpleNamespace(rng=Random(1), limits=house.limits)
+    rates = RequestRates(house.limits, SystemClock())
+    stopping = {"stopping": lambda: house.server.should_exit}
+    services = cast(Services, SimpleNamespace(**stopping, context=context, rates=rates))
     endpoints = {path: Endpoint(routes, services, authenticator) for path, routes in by_path.items()}
     paths = Paths(endpoints, Endpoint([], services, authenticator))
     config = uvicorn.Config(

@@ -15,7 +15,8 @@ from typing import Any, Final
 from tests.support.api import ADMIN, WORKER, Api, FakeWorker
 from tests.support.stalls import TRIES, Ask, Stall, measured, send
 from timeball.api.app import ROUTES
-from timeball.api.routing import Permission, Route
+from timeball.api.routing import Route
+from timeball.domain.identity.permission import Permission
 from timeball.domain.run.status import Status
 from timeball.domain.schedule.zone import names
 from timeball.domain.sign_in import MAX_SESSIONS_PER_KEY
@@ -56,10 +57,19 @@ class Size:
     batch_jobs: int
     batch_bytes: int
     sessions: int
+    accounts: int
+    """Tenants, users and keys, of each so many."""
 
 
 REDUCED: Final = Size(
-    large_jobs=5, small_jobs=1_000, runs=300, letters=40, batch_jobs=1_000, batch_bytes=3 * MIB, sessions=200
+    large_jobs=5,
+    small_jobs=1_000,
+    runs=300,
+    letters=40,
+    batch_jobs=1_000,
+    batch_bytes=3 * MIB,
+    sessions=200,
+    accounts=200,
 )
 WHOLE: Final = Size(
     large_jobs=200,
@@ -69,6 +79,7 @@ WHOLE: Final = Size(
     batch_jobs=10_000,
     batch_bytes=32 * MIB,
     sessions=1_000,
+    accounts=1_000,
 )
 
 
@@ -158,6 +169,20 @@ def refused_values() -> dict[str, bytes]:
         "a number with very many digits": b"1" * room,
         "a NUL at the end": b"[" + b"1," * (room // 2) + b'"\\u0000"]',
     }
+
+
+def large_user(number: int) -> bytes:
+    subject = f"{number}" + "é" * 200
+    email = "e" * 300 + "@example.org"
+    return encoded({"userId": f"u{number}", "role": "viewer", "name": "\n" * 200, "email": email, "subject": subject})
+
+
+OVERLONG_USER: Final = b'{"userId":"u","role":"viewer","name":%b}' % large_values()["escapes"]
+
+
+def large_tenant(ident: str) -> bytes:
+    prices = dict.fromkeys(("run", "attemptSecond", "cpuSecond", "memoryGibSecond", "outputGib"), "0.123456789012")
+    return encoded({"tenantId": ident, "name": "\n" * 200, "description": "\n" * 2_000, "limits": {"prices": prices}})
 
 
 def workflow_tasks(tasks: int, needs: int) -> list[dict[str, Any]]:
@@ -256,6 +281,8 @@ def plain(method: str, path: str, *queries: str, **fields: Any) -> None:
             name="c0",
             keyId="k_none",
             sessionId="s_none",
+            userId="u0",
+            tenantId="t0",
             workerId=f"w_{'0' * 28}",
         )
         return [Ask(address, query=query, about=query, **fields) for query in queries or ("",)]
@@ -352,6 +379,7 @@ plain(
 plain("GET", "/v1/jobs/{jobId}")
 plain("GET", "/v1/stats", "window=24h", "window=5m")
 plain("GET", "/v1/timeline", "lanes=200&by=job", "lanes=200&by=tag", "q=a&lanes=200", "tag=large&lanes=200")
+plain("GET", "/v1/usage", "groupBy=user,job,day&limit=1000", "groupBy=job&format=csv")
 plain("GET", "/v1/jobs/{jobId}/status")
 plain("POST", "/v1/jobs/{jobId}/pause")
 plain("POST", "/v1/jobs/{jobId}/resume")
@@ -615,8 +643,12 @@ plain("GET", "/v1/clock")
 plain("POST", "/v1/clock:accept", status=(200, 409))
 plain("GET", "/v1/workers", "", "include=gone")
 plain("POST", "/v1/workers/{workerId}/drain", status=(404,))
-plain("GET", "/v1/api-keys")
+plain("GET", "/v1/api-keys", "limit=1000")
 plain("DELETE", "/v1/api-keys/{keyId}", status=(404,))
+plain("GET", "/v1/users", "limit=1000")
+plain("GET", "/v1/users/{userId}")
+plain("GET", "/v1/tenants", "limit=1000")
+plain("GET", "/v1/tenants/{tenantId}")
 plain("POST", "/v1/sign-out")
 plain("GET", "/v1/sessions", "limit=1000")
 plain("DELETE", "/v1/sessions/{sessionId}", status=(404,))
@@ -633,6 +665,60 @@ def create_key(state: State) -> list[Ask]:
     del state
     padding = b'{"role":"worker","name":%b}' % large_values()["escapes"]
     return [Ask("/v1/api-keys", padding, status=(422,))]
+
+
+@case("POST", "/v1/api-keys/{keyId}/rotate")
+def rotate_key(state: State) -> list[Ask]:
+    del state
+    padding = b'{"overlap":%b}' % large_values()["escapes"]
+    return [Ask("/v1/api-keys/k_0/rotate", b"{}"), Ask("/v1/api-keys/k_0/rotate", padding, status=(422,))]
+
+
+@case("POST", "/v1/users")
+def create_user(state: State) -> list[Ask]:
+    return [Ask("/v1/users", large_user(next(state.number))), Ask("/v1/users", OVERLONG_USER, status=(422,))]
+
+
+@case("PATCH", "/v1/users/{userId}")
+def change_user(state: State) -> list[Ask]:
+    return [Ask("/v1/users/u0", encoded({"name": "\n" * 199 + f"{next(state.number) % 10}"}))]
+
+
+@case("DELETE", "/v1/users/{userId}")
+def delete_user(state: State) -> list[Ask]:
+    """A user with as many keys as there are accounts; it is deleted only once."""
+    del state
+    return [Ask("/v1/users/u1", status=(204, 404))]
+
+
+@case("POST", "/v1/tenants")
+def create_tenant(state: State) -> list[Ask]:
+    return [Ask("/v1/tenants", large_tenant(f"new{next(state.number)}"))]
+
+
+@case("PATCH", "/v1/tenants/{tenantId}")
+def change_tenant(state: State) -> list[Ask]:
+    return [Ask("/v1/tenants/t0", encoded({"description": f"{next(state.number)}" + "\n" * 1_900}))]
+
+
+@case("POST", "/v1/tenants/{tenantId}/api-keys")
+def create_key_of_tenant(state: State) -> list[Ask]:
+    served = [f"t{at}" for at in range(state.size.accounts)]
+    body = {"role": "worker", "name": "\n" * 200, "tenants": served, "labels": [f"l{at}" for at in range(50)]}
+    return [Ask("/v1/tenants/default/api-keys", encoded(body))]
+
+
+@case("DELETE", "/v1/tenants/{tenantId}")
+def delete_tenant(state: State) -> list[Ask]:
+    """The loop that deletes what the tenant owns is measured with the loops."""
+    del state
+    return [Ask("/v1/tenants/t1", status=(202, 404, 409))]
+
+
+plain("GET", "/v1/audit-log", "limit=1000", "limit=1000&action=task.*", "limit=1000&scope=system")
+plain("GET", "/v1/audit-log/export")
+plain("GET", "/v1/sign-in/provider")
+plain("POST", "/v1/sign-in/provider", status=(403,))
 
 
 @case("POST", "/v1/sign-in")
@@ -746,6 +832,7 @@ async def stored(api: Api, size: Size) -> State:
     await _put(api, "POST", f"/v1/workflows/{state.small_workflow}/run")
     await _runs(state)
     await _sessions(api, size)
+    await _accounts(state)
     for path in (f"/v1/jobs/{state.large_job}", f"/v1/workflows/{state.workflow}"):
         await _put(api, "PATCH", path, encoded({"description": "changed"}))
     state.edited_job = await _put(api, "POST", "/v1/jobs", value(filled(b"{%b}" % (b" " * 20), 20_000)))
@@ -759,10 +846,18 @@ async def _sessions(api: Api, size: Size) -> None:
     store = api.server.context.store
     for at in range(size.sessions // MAX_SESSIONS_PER_KEY):
         name = "\n" * 200
-        key = Key(id=f"k_{at}", tenant="default", name=name, role="admin", digest=f"{at}", created_at=0)
+        key = Key(id=f"k_{at}", tenant="default", name=name, role="admin", digest=f"{at:064x}", created_at=0)
         await store.add_key(key)
         for number in range(MAX_SESSIONS_PER_KEY):
             await store.open_web_session(NewSession(id=f"s_{at:014x}{number:014x}", digest=f"{at} {number}"), key.id)
+
+
+async def _accounts(state: State) -> None:
+    """Add tenants and users with long texts, and a user with many keys."""
+    for at in range(state.size.accounts):
+        await _put(state.api, "POST", "/v1/tenants", large_tenant(f"t{at}"))
+        await _put(state.api, "POST", "/v1/users", large_user(next(state.number)))
+        await _put(state.api, "POST", "/v1/api-keys", encoded({"role": "viewer", "name": "\n" * 200, "userId": "u0"}))
 
 
 async def _runs(state: State) -> None:

@@ -21,17 +21,17 @@ a later migration must declare that it works with schema 15, or this constant mo
 """
 
 
-def source_before(folder: Path) -> Path:
-    """Return the folder with the package of the commit BEFORE, for PYTHONPATH. It is created once in `folder`, for all
+def source_before(folder: Path, commit: str = BEFORE) -> Path:
+    """Return the folder with the package of a commit, for PYTHONPATH. It is created once in `folder`, for all
     processes and test runs.
     """
     try:
-        commit_of(BEFORE)
+        commit_of(commit)
     except (FileNotFoundError, UnknownRevision) as error:
         _leave(error)
-    kept = folder / BEFORE
+    kept = folder / commit
     if not kept.exists():
-        with source_of(BEFORE) as source, tempfile.TemporaryDirectory(dir=folder) as unfinished:
+        with source_of(commit) as source, tempfile.TemporaryDirectory(dir=folder) as unfinished:
             copy = shutil.copytree(source, Path(unfinished) / "src")
             with contextlib.suppress(OSError):  # another process created it first
                 copy.rename(kept)
