@@ -7,6 +7,7 @@ to use instead; its user must be allowed to create databases.
 
 import gc
 import os
+import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +17,7 @@ from hypothesis import HealthCheck, settings
 from tests.support.compiled import compile_all
 from tests.support.migrated import END_OTHER_SESSIONS, migrate_postgres
 from tests.support.postgres import PRISTINE, PostgresCluster, PostgresServer
+from tests.support.run_order import best_order
 
 DSN_VARIABLE = "TIMEBALL_TEST_POSTGRES"
 WORKER_KEY = "timeball_postgres_dsn"
@@ -30,13 +32,25 @@ _shared_server = pytest.StashKey[PostgresServer]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    gc.disable()  # while tests are collected: almost nothing of that becomes garbage
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell starts background commands with SIGINT ignored. Processes of the tests would inherit that.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     worker_input: dict[str, str] = getattr(config, "workerinput", {})
     if pristine := worker_input.get(PRISTINE):
         os.environ[PRISTINE] = pristine
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put the tests in the order that suits parallel processes."""
+    if hasattr(config, "workerinput"):
+        items[:] = [items[at] for at in best_order([item.nodeid for item in items])]
+
+
 def pytest_collection_finish() -> None:
     """What there is now stays to the end: nobody needs to look through it for garbage any more."""
+    gc.enable()
     gc.collect()
     gc.freeze()
 

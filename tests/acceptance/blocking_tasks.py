@@ -1,4 +1,4 @@
-"""A function that blocks the event loop of its worker, as one should not."""
+"""A function that blocks the event loop of its worker, which a function must not do."""
 
 import time
 

@@ -1,4 +1,5 @@
-"""Two houses to live in: one process on SQLite, and a server with a worker apart on PostgreSQL."""
+"""Two houses (deployments that a test runs on): one process on SQLite, and a server with a separate worker on
+PostgreSQL."""
 
 from collections.abc import Iterator
 

@@ -2,7 +2,7 @@
 
     python hostile.py CASE.json
 
-The case names the keys to look for, spelled backwards, so that nothing of this job's own looks like one.
+The case names the keys to look for, spelled backwards, so that the job does not find them in its own files.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tasks that tell a witness when they start and end. Workers load them with `--tasks tests.acceptance.order_tasks`."""
+"""Tasks that write their starts and ends to a file. Workers load them with `--tasks tests.acceptance.order_tasks`."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Jobs that write down that they ran, in the file that the environment names."""
+"""Tasks that record each execution in the file that the environment names."""
 
 import os
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from scripts import api_reference
+from tests.support.identity_provider import provider_in_a_thread
 from tests.support.processes import KEY, Api, running_up, until, worker_key
 from timeball.api.app import ROUTES
 from timeball.api.routing import Route
@@ -24,7 +25,12 @@ CURL_TIMED_OUT = 28
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Api, Path]]:
     folder = tmp_path_factory.mktemp("reference")
-    with running_up(folder) as (_, api):
+    with (
+        provider_in_a_thread() as provider,
+        running_up(
+            folder, environment={"TIMEBALL_JWT_ISSUER": provider.url, "TIMEBALL_OIDC_CLIENT_ID": "timeball-ui"}
+        ) as (_, api),
+    ):
         api.await_workers(1)
         (folder / "auth").write_text(f"Authorization: Bearer {KEY}\n")
         (folder / "worker-auth").write_text(f"Authorization: Bearer {worker_key(api)}\n")
@@ -43,6 +49,12 @@ def test_the_command_of_a_route_is_answered_without_an_error(server: tuple[Api, 
         api.call("PUT", "/v1/calendars/freeze", expect=(200, 201), json={"entries": [{"dates": ["2026-10-03"]}]})
     if route.path in ("/jobs", "/v1/tasks/{taskId}"):
         api.call("PUT", "/v1/tasks/send-mail", expect=(200, 201), json=ECHO)
+    if api_reference.name(route) == "POST /v1/users":
+        api.http.delete("/v1/users/anna")
+    if "{userId}" in route.path:
+        api.call("POST", "/v1/users", expect=(201, 409), json={"userId": "anna", "role": "editor"})
+    if "{tenantId}" in route.path:
+        api.call("POST", "/v1/tenants", expect=(201, 409), json={"tenantId": "acme"})
     is_endless = route.content_type == "text/event-stream"
     options = "--fail-with-body --max-time 2" if is_endless else "--fail-with-body"
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""History that is old goes to the archive by itself, and is found there."""
+"""Maintenance moves old history to the archive, where requests still find it."""
 
 import asyncio
 from pathlib import Path

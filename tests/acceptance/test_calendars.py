@@ -1,5 +1,5 @@
-"""A freeze, in real processes: no fire inside it runs, each is in the ledger with its reason, and `next_open` fires
-once at the end, also if the server was killed meanwhile (I2, I5, I11)."""
+"""A calendar with a closed range, in real processes: no fire inside the range runs, each is in the ledger with its
+reason, and `next_open` fires once at the end, also if the server was killed inside the range (I2, I5, I11)."""
 
 import datetime as dt
 from collections import Counter

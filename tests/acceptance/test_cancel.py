@@ -1,4 +1,4 @@
-"""I10: cancel wins, over processes that will not listen too."""
+"""I10: a cancel wins, also over processes that ignore SIGTERM."""
 
 import time
 from pathlib import Path

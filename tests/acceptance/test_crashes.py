@@ -1,4 +1,5 @@
-"""I1, I2, I7, I8: kill -9 and SIGSTOP of every process kind. The witnesses are files that the jobs write themselves."""
+"""I1, I2, I7, I8: kill -9 and SIGSTOP of every kind of process. The promises are checked with files that the jobs
+write."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""What was acknowledged and cannot be read any more is missed loudly: I1, with real files and kill -9."""
+"""I1: a server refuses to start if its log has lost acknowledged jobs. With real files and kill -9."""
 
 import shutil
 from pathlib import Path

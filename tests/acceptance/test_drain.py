@@ -1,4 +1,4 @@
-"""`timeball workers drain` with real processes: what runs is finished, nothing new starts, and the worker leaves."""
+"""`timeball workers drain` with real processes: running jobs finish, nothing new starts, and the worker leaves."""
 
 from pathlib import Path
 from typing import Any

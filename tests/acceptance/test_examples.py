@@ -1,4 +1,4 @@
-"""Each example is accepted, fires when it says, and succeeds when it is run by hand: on a real `timeball up`."""
+"""Each example, on a real `timeball up`: it is accepted, fires at the times that it states, and succeeds."""
 
 import datetime as dt
 import os

@@ -1,4 +1,4 @@
-"""A job submitted is a job run, on time and accounted for: what a new user does in the first five minutes."""
+"""What a new user does in the first five minutes: jobs run on time, and show what happened."""
 
 import datetime as dt
 import json

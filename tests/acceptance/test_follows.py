@@ -1,4 +1,4 @@
-"""A job follows another through kill -9: each run that succeeded is followed once (I2, I5)."""
+"""Jobs that follow other jobs, under kill -9: each run that succeeded causes one fire (I2, I5)."""
 
 from collections import Counter
 from pathlib import Path

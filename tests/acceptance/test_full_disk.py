@@ -1,4 +1,4 @@
-"""A disk without space: refused before accepted, said so, and over by itself (I1, I25, I29)."""
+"""A full disk: the server refuses requests before it accepts them, says so, and recovers by itself (I1, I25, I29)."""
 
 import resource
 from pathlib import Path

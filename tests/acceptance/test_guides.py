@@ -1,4 +1,4 @@
-"""Commands of the guides are executed in their order, against a real `timeball up` of their own."""
+"""The commands of each guide are executed in order, against a real `timeball up` of the guide's own."""
 
 import json
 import os
@@ -23,6 +23,9 @@ BEFORE = {
     "backfill": ["timeball jobs create etl --shell true --cron '0 * * * *'"],
     "declared": [],
     "workflows": [],
+    "tenants": [],
+    "usage": ["timeball jobs create etl --shell true --wait"],
+    "audit-log": [],
     "web": [
         (
             'curl -sSf -H "Origin: $TIMEBALL_URL" -H \'Content-Type: application/json\' "$TIMEBALL_URL/v1/sign-in"'
@@ -60,8 +63,8 @@ def test_the_commands_of_a_guide_are_accepted(name: str, tmp_path: Path) -> None
         }
         printed = ""
         for command in wanted:
-            if (found := re.search(r"\b[jrbs]_[0-9a-f]{28}\b", printed)) is not None:
-                command = re.sub(r"\b[jrbs]_01a1…|\bRUN\b", found[0], command)
+            if (found := re.search(r"\b[jrbsk]_[0-9a-f]{28}\b", printed)) is not None:
+                command = re.sub(r"\b[jrbs]_01a1…|\bRUN\b|\bKEY_ID\b", found[0], command)
             if command.startswith("timeball workflows run"):
                 command = command.replace(
                     " --wait", ""

@@ -1,4 +1,5 @@
-"""I31: a job learns nothing of its worker's credentials. A hostile job looks for them wherever it can, then uses them.
+"""I31: a job learns nothing of its worker's credentials. A hostile job looks for them wherever it can, then tries to
+use them.
 
 Under `up` and under `worker`; as root and as an ordinary user; in a Landlock domain, as another user, and with neither.
 """
@@ -32,7 +33,8 @@ from tests.support.ordinary_user import (
 from tests.support.processes import Api, Process, data_dir, free_port, until, worker_key
 
 pytestmark = [
-    pytest.mark.timeout(180),
+    pytest.mark.timeout(300),
+    pytest.mark.xdist_group("hostile-job"),  # some of these jobs have the user of the others, and may trace processes
     pytest.mark.skipif(not os.path.exists("/proc/self/environ"), reason="needs Linux's /proc"),
 ]
 
@@ -95,7 +97,7 @@ class Place:
         (self.folder / "hostile.py").write_bytes(HOSTILE.read_bytes())
         command = [open_python(), str(self.folder / "hostile.py"), str(self.folder / "case.json")]
         job = api.create({"task": {"kind": "shell", "command": command}, "timeout": "2m"})
-        ended = until(lambda: api.ended_run_of(job), "the hostile job to end")
+        ended = until(lambda: api.ended_run_of(job), "the hostile job to end", 150)  # also after two retries
         log = api.call("GET", f"/v1/runs/{ended['runId']}/logs")
         assert ended["status"] == "succeeded", log
         assert secret not in log

@@ -1,4 +1,5 @@
-"""I14: one key, one job, one answer: in a race of a hundred, and across two servers on one PostgreSQL."""
+"""I14: one idempotency key gives one job and one answer: with a hundred submits at once, and across two servers on one
+PostgreSQL."""
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

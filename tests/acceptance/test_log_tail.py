@@ -1,4 +1,4 @@
-"""A log that is followed: live, complete, and each line once, whatever becomes of connections and servers."""
+"""`logs --follow`: it shows each line once, as it is printed, also if connections are cut or servers are killed."""
 
 import contextlib
 import json
@@ -11,7 +11,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from tests.support.both_clients import BOTH, either
-from tests.support.cutting_proxy import CuttingProxy
 from tests.support.processes import (
     KEY,
     WAIT_SECONDS,
@@ -22,6 +21,7 @@ from tests.support.processes import (
     start_worker,
     until,
 )
+from tests.support.proxies import CuttingProxy
 
 
 def counting(count: int, seconds: float = 0.02) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Jobs in files, as a user has them: a real `timeball up`, and a crontab as machines have them."""
+"""Jobs in files, with a real `timeball up`: a crontab is imported, changed and applied."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""I2, I5, I7, I8: from one machine to a fleet in the middle of everything. The witnesses are files of the jobs."""
+"""I2, I5, I7, I8: a store with running jobs is moved from one machine to a fleet. The promises are checked with files
+that the jobs write."""
 
 from datetime import datetime, timedelta
 from pathlib import Path

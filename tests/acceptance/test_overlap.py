@@ -1,4 +1,4 @@
-"""I16: what each overlap policy promises, seen by the runs themselves, with a kill -9 of the server."""
+"""I16: each overlap policy does what it promises, across a kill -9 of the server. The runs record what happened."""
 
 import contextlib
 import datetime as dt

@@ -1,4 +1,4 @@
-"""A run that allows it makes room for a higher one, goes on where it was, and is never starved."""
+"""A preempted job gives its slots to a run of a higher priority, continues where it was, and is never starved."""
 
 import signal
 from pathlib import Path

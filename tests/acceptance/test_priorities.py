@@ -1,4 +1,4 @@
-"""I17: higher priorities go first, and yet nobody starves, however much work of higher priority keeps coming."""
+"""I17: runs of higher priority start first, and yet no run starves, however much work of higher priority arrives."""
 
 import datetime as dt
 from collections.abc import Callable

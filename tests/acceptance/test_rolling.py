@@ -1,6 +1,6 @@
-"""I1, I2, I27: every server is restarted in turn under a client that submits all the time. What was acknowledged runs;
-the client meets nothing but connections that end, which trying again heals. I8: a server that was stopped for longer
-than a lease changes nothing stale when it wakes."""
+"""I1, I2, I27: every server is restarted in turn while a client submits. What was acknowledged runs, and the client
+sees only connections that end, after which it tries again. I8: a server that was stopped for longer than a lease
+changes nothing stale when it continues."""
 
 import asyncio
 import signal

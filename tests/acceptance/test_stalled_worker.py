@@ -1,6 +1,8 @@
-"""I7, I8, I29: a function that blocks its worker's event loop beyond the lease costs the worker's other runs nothing.
+"""I7, I8, I29: a function that blocks its worker's event loop beyond the lease does not disturb the worker's other
+runs.
 
-Takes 20 s for each house, so only one of them is part of every test run."""
+Takes 20 s for each house, so only one of them is part of every test run.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Thousands of connections without a key, beside honest work: nothing is lost, nothing doubled, no attempt is spent,
-and the memory of the server is bounded and flat (I28, I29)."""
+"""Thousands of connections without a key, beside honest clients: no job is lost or doubled, no attempt is spent, and
+the memory of the server is bounded and flat (I28, I29)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A disk that takes no more writes, and then does again (I1, I25, I29, I30).
+"""A disk that accepts no writes for some time: nothing is lost and no attempt is spent (I1, I25, I29, I30).
 
 `RLIMIT_FSIZE` of 0 makes every write to a file fail, of the database, the objects and the log alike, in a process that
 runs, and can be lifted again: a file system cannot be mounted read-only while a process writes to it.

@@ -1,4 +1,5 @@
-"""The web UI as its users get it: from a wheel, by a link on a terminal, and behind the addresses of the guide."""
+"""The web UI as users get it: installed from a wheel, opened by a link on a terminal, and at the addresses of the
+guide."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workers for special runs, and runs that must never be repeated, with real processes."""
+"""Placement of runs on workers, and runs that are delivered at most once, with real processes."""
 
 import signal
 from pathlib import Path

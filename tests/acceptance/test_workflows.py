@@ -1,4 +1,4 @@
-"""A workflow survives kill -9: each task is one run, after all that it needs, with failures and retries (I19)."""
+"""A workflow under kill -9: each task gets one run, after all tasks that it needs, with failures and retries (I19)."""
 
 from collections import Counter, defaultdict
 from pathlib import Path

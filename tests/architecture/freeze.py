@@ -1,4 +1,4 @@
-"""Everything that users, workers, other versions and databases see, written to a folder, and two such folders compared.
+"""Writes everything that users, workers, other versions and databases see to a folder, and compares two such folders.
 
     python -m tests.architecture.freeze FOLDER
     python -m tests.architecture.freeze compare BEFORE AFTER [--renames tests/architecture/renames.toml]

@@ -1,4 +1,4 @@
-"""A copy of the source with a small change in it: what such a change costs, in files, and whether it works.
+"""A copy of the source with a small change: counts the files that such a change touches, and checks that it works.
 
 A patch is a TOML file. Each `[[insert]]` has a `file` below `src/timeball`, the text that it comes `after`, which must
 stand there exactly once, and the new `text`; each `[[create]]` has a `file` and its `text`. No line numbers and no
@@ -8,13 +8,14 @@ context, so that a patch outlives changes around the places that it needs.
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import tomllib
 from collections.abc import Collection
 from pathlib import Path
 from typing import Final
+
+from tests.support.compiled import copy_package
 
 ROOT: Final = Path(__file__).parents[2]
 PATCHES: Final = Path(__file__).with_name("patches")
@@ -26,7 +27,7 @@ class Patched:
     def __init__(self, patch: str, folder: Path, without: Collection[str] = ()) -> None:
         self._folder = folder
         source = folder / "src" / "timeball"
-        shutil.copytree(ROOT / "src" / "timeball", source, ignore=shutil.ignore_patterns("__pycache__"))
+        copy_package(ROOT / "src" / "timeball", source)
         table = tomllib.loads((PATCHES / f"{patch}.toml").read_text("utf-8"))
         changed = set()
         for edit in table.get("create", ()):

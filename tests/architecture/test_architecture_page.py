@@ -1,4 +1,4 @@
-"""The page of the architecture is one page, and every path that it, a design note or a page beside it names exists."""
+"""The architecture page is short, and every path and link in it, in the design notes and in related pages exists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a change costs: a task kind, a terminal status and a live state, each as a patch of a few hand-written files.
+"""The cost of a change: a task kind, a terminal status and a live state, each as a patch of a few hand-written files.
 
 Migrations, docs and tests come on top. A patch is applied to a copy of the source, and a process that imports the copy
 uses what was added: a list that some other file keeps by hand would make it fail.
@@ -10,12 +10,16 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.architecture.changes import patches
 from tests.architecture.changes.patches import Patch
+from tests.support.compiled import copy_package
+
+pytestmark = pytest.mark.xdist_group("copied source")
 
 ROOT = Path(__file__).parents[2]
 
@@ -27,11 +31,25 @@ COSTS: dict[str, tuple[Patch, int]] = {
 """By what is added: the patch, and the files that it may touch at most."""
 
 
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("copy")
+    copy_package(ROOT / "src", folder / "src")
+    return folder / "src/timeball"
+
+
 @pytest.fixture
-def package(tmp_path: Path) -> Path:
-    """A copy of the source."""
-    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
-    return tmp_path / "src/timeball"
+def package(copy: Path) -> Iterator[Path]:
+    """A copy of the source, which is as before after each test."""
+    yield copy
+    for path in copy.rglob("*"):
+        if path.is_dir() or path.parent.name == "__pycache__":
+            continue
+        original = ROOT / "src/timeball" / path.relative_to(copy)
+        if not original.exists():
+            path.unlink()
+        elif path.stat().st_mtime_ns != original.stat().st_mtime_ns:
+            shutil.copy2(original, path)
 
 
 @pytest.mark.parametrize("change", COSTS)

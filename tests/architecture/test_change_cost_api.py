@@ -1,4 +1,4 @@
-"""What a route and a job field cost: hand-written source files, besides migration, documentation and tests."""
+"""The cost of a route and of a job field: hand-written source files, besides migration, documentation and tests."""
 
 from pathlib import Path
 

@@ -1,14 +1,15 @@
-"""A new setting costs two hand-written places: its row in the table, and the code that uses it."""
+"""A new setting takes two hand-written changes: its row in the table, and the code that uses it."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.support.compiled import copy_package
 
 ROOT = Path(__file__).parents[2]
 
@@ -29,7 +30,7 @@ PATCH = {'class Logging:\n    """Logging."""\n': ROW, "settings = config.worker(
 def patched(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
     """A copy of the source with one setting more."""
     for folder in ("src", "scripts"):
-        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+        copy_package(ROOT / folder, tmp_path / folder)
     for before, added in PATCH.items():
         [path] = [path for path in (tmp_path / "src").rglob("*.py") if before in path.read_text()]
         path.write_text(path.read_text().replace(before, before + added.replace("SECRET", str(request.param))))

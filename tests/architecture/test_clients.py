@@ -1,4 +1,4 @@
-"""`Client` and `AsyncClient` are one client: the same methods, parameters, answers and words."""
+"""`Client` and `AsyncClient` have the same methods, parameters, answers and docstrings."""
 
 import inspect
 import re

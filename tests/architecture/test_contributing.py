@@ -1,4 +1,4 @@
-"""What a contributor reads and runs is what the project checks: the layers, the hooks and the workflow of CI."""
+"""CONTRIBUTING.md, the pre-commit hooks and the CI workflow agree with what the project checks."""
 
 from __future__ import annotations
 

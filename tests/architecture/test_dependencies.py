@@ -5,14 +5,14 @@ import re
 import sys
 import tomllib
 from importlib.metadata import packages_distributions
-from pathlib import Path
 
 import pytest
 from packaging.markers import default_environment
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-ROOT = Path(__file__).parents[2]
+from tests.architecture.source import ROOT, modules
+
 PYPROJECT = (ROOT / "pyproject.toml").read_text("utf-8")
 PROJECT = tomllib.loads(PYPROJECT)["project"]
 RUNTIME = [Requirement(text) for text in PROJECT["dependencies"]]
@@ -27,16 +27,17 @@ def imported() -> dict[str, str]:
     """The distributions that modules of Timeball import from, each with one of these modules."""
     owners = packages_distributions()
     found: dict[str, str] = {}
-    for path in sorted(ROOT.glob("src/timeball/**/*.py")):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for path, module in modules().items():
+        for node in ast.walk(module):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 names = [node.module]
             for top in {name.partition(".")[0] for name in names} - sys.stdlib_module_names - {"timeball", "_typeshed"}:
-                found[canonicalize_name(owners[top][0])] = f"{path.relative_to(ROOT)} imports {top}"
+                found[canonicalize_name(owners[top][0])] = f"src/timeball/{path} imports {top}"
     return found
 
 
+@pytest.mark.xdist_group("source")
 def test_what_is_imported_is_declared_and_what_is_declared_is_imported() -> None:
     names = {canonicalize_name(requirement.name) for requirement in RUNTIME}
     found = imported()

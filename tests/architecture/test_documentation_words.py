@@ -1,4 +1,4 @@
-"""The documentation names the component that acts: none of the words that hide it."""
+"""The documentation names the component that acts, and uses no word that hides it."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Names that are stored, sent or public are never renamed: databases, workers and clients of other versions know them.
+"""Names that are stored, sent or public are never renamed: databases, workers and clients of other versions use them.
 
 `frozen_names.json` has them all. A new name is added there; a line that has to be changed or removed breaks somebody's
 store, worker or client.

@@ -17,7 +17,7 @@ LINTER: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-
 CONTRACTS: list[dict[str, Any]] = LINTER["contracts"]
 LAYERS = (
     "cli > chaos | manifests > bootstrap > api | server | worker > jobspec | web > operation | stores | executors | \
-object_stores | client > system > config : ports > domain"
+object_stores | identity_providers | client > system > config : ports > domain"
 )
 """As the contract has them, without brackets."""
 OPTIONS = {

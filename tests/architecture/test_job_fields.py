@@ -1,4 +1,4 @@
-"""The fields of a job are stated once, in `JobSpec`. Every other list is made from it, or compared with it here.
+"""The fields of a job are defined once, in `JobSpec`. Every other list is derived from it, or compared with it here.
 
 | place | what | how |
 |---|---|---|

@@ -1,5 +1,5 @@
-"""Where things are: modules of a size that one can read, folders of a size that one can look through, and one place for
-each thing. An exception stands here with its reason, and fails when it is needed no more."""
+"""The layout of the source: the length of modules, the number of files in a folder, and the place of each file. An
+exception is listed here with its reason; the test also fails if an exception is not needed any more."""
 
 from pathlib import Path
 

@@ -1,5 +1,6 @@
-"""One word, one meaning: no two classes share a name, unless they are the same thing in two layers; constants name what
-they are about and their quantity. An exception stands here with its reason, and fails when it is needed no more."""
+"""No two classes have the same name, unless they are the same thing in two layers; constants name their subject and
+their quantity. An exception is listed here with its reason; the test also fails if an exception is not needed any more.
+"""
 
 import ast
 import re
@@ -13,6 +14,7 @@ CLIENT_MODELS = "client/models"
 
 RESOURCES = {
     "Attempt",
+    "AuditEntry",
     "Backfill",
     "BackfillRange",
     "Backfills",
@@ -51,6 +53,10 @@ RESOURCES = {
     "TimelineBucket",
     "TimelineRun",
     "WebSession",
+    "Tenant",
+    "Tenants",
+    "User",
+    "Users",
     "WebSessions",
     "Worker",
     "Workers",

@@ -1,4 +1,4 @@
-"""The page of promises names the tests that prove each of them, and every promise has one."""
+"""The promises page names the tests that prove each promise, and every promise has such a test."""
 
 from __future__ import annotations
 

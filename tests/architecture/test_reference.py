@@ -1,4 +1,4 @@
-"""The pages of docs/reference are those that the code yields, and name every command, route, error code and table."""
+"""The pages of docs/reference are what the code generates, and name every command, route, error code and table."""
 
 import json
 import re

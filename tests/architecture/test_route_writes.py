@@ -1,4 +1,5 @@
-"""Routes read the store; every write of theirs goes through an operation, where the rules of that write are."""
+"""Routes only read the store. Every write of a route goes through an operation, which has the rules of that write, and
+leaves an entry in the audit log."""
 
 import ast
 import inspect
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from timeball import api
+from timeball.api.app import ROUTES
 from timeball.ports.store.store import Store
 
 API = Path(api.__file__).parent
@@ -35,22 +37,46 @@ READS = {
     *("statistics", "present", "upcoming", "attention_facts"),
     *("has_sign_in_token", "session_by_digest", "list_sessions"),
     *("sampled_runs", "lane_jobs", "lane_runs", "lane_counts", "schedules_of", "recent_runs", "versions"),
+    *("audited", "audit_log", "audit_entries", "audit_head", "audit_end", "audit_chains"),
+    *("deletions", "owned_by"),
+    *("usage", "price_lists", "usage_counted_until"),
+    *("tenant", "tenants", "tenant_limits", "quota_use", "list_tenants", "user", "user_by_subject", "list_users"),
+    *("key", "list_keys"),
     *("key_by_digest", "keys", "task", "list_tasks", "calendars", "list_calendars"),
 }
 WRITES = {
     *("open", "close", "probe_write", "wake_all", "send_to_servers", "accept_clock"),
     *("submit", "submit_and_claim", "amend", "trigger", "put_off", "plan_failed_now", "commit_plans"),
     *("apply_upstream_events", "begin_backfill", "advance_backfills", "cancel_backfill"),
-    *("claim", "settle", "note", "append_logs", "request_cancel", "retry_now", "replace_output", "number"),
+    *("share_workers", "enforce_quotas", "claim", "settle", "note", "append_logs", "request_cancel"),
+    *("retry_now", "replace_output", "number"),
     *("repeat", "repeat_dead_letters", "replay", "discard", "preempt", "note_pauses"),
     *("open_gates", "expire", "forget_unused", "advance_workflows"),
     *("register", "drain", "renew", "give_back", "end_session", "forget_sessions"),
     *("record_statistics", "forget_statistics"),
-    *("lead", "prepare_days", "prune_day", "forget_keys", "forget_versions"),
+    *("lead", "prepare_days", "count_usage", "prune_day", "forget_keys", "forget_versions"),
+    *("create_tenant", "update_tenant", "create_user", "update_user", "delete_user", "note_uses", "rotate_key"),
+    *("begin_deletion", "stop_jobs", "note_deletion", "delete_rows", "end_deletion"),
     *("add_key", "revoke_key", "allow_bootstrap_key"),
-    *("add_sign_in_token", "exchange_token", "open_web_session", "use_session", "revoke_session"),
+    *("add_sign_in_token", "exchange_token", "open_web_session", "open_user_session", "use_session", "revoke_session"),
     *("put_task", "delete_task", "put_calendar", "delete_calendar"),
 }
+WITHOUT_ENTRY = {
+    "POST /v1/schedules:preview": "changes nothing",
+    "POST /v1/calendars:preview": "changes nothing",
+    "POST /v1/clock:accept": "changes no row",
+    "POST /v1/sign-in": "has no credential yet; the session is listed with its key",
+    "POST /v1/sign-in/provider": "stores nothing",
+    "POST /v1/sign-out": "ends only the session of the request",
+    "DELETE /v1/sessions/{sessionId}": "ends a browser's session, and changes no credential",
+    "POST /v1/sign-in-links": "lasts 10 minutes, and can do what its key can",
+    "POST /v1/worker/poll": "of a worker",
+    "POST /v1/worker/report": "of a worker",
+    "POST /v1/worker/beat": "of a worker",
+    "POST /v1/worker/hello": "of a worker",
+    "POST /v1/worker/goodbye": "of a worker",
+}
+"""Routes that leave no entry in the audit log although they are not read with GET, each with the reason."""
 COMMON = {"open", "close", "discard", "note", "number", "submit"}
 """Names that other values have, too: they count where the value is called a store."""
 
@@ -71,6 +97,13 @@ def writes_in(source: str) -> Iterator[tuple[int, str]]:
 def test_every_method_of_the_store_is_known_to_read_or_to_write() -> None:
     assert not READS & WRITES
     assert port() == READS | WRITES
+
+
+def test_a_route_that_changes_something_names_its_action_in_the_audit_log() -> None:
+    changing = {f"{route.method} {route.path}" for route in ROUTES if route.method != "GET"}
+    audited = {f"{route.method} {route.path}" for route in ROUTES if route.audit}
+    assert changing - audited == WITHOUT_ENTRY.keys()
+    assert audited <= changing
 
 
 @pytest.mark.parametrize("module", sorted(str(path.relative_to(API)) for path in API.rglob("*.py")))

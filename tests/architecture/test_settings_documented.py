@@ -91,7 +91,9 @@ def test_a_role_reads_a_documented_key_and_variable_if_the_page_says_so(
     (folder / "mine.toml").write_text(f"{key} = {UNREADABLE}\n")
     assert _refuses(role, key, {FILE: "mine.toml"}) == (role in row.roles)
     if key != "tasks":  # any text names some modules
-        unreadable = " " if key in ("data_dir", "scripts_dir", "host", "name", "token") else "no such: thing://@@"
+        unreadable = (
+            " " if key in ("data_dir", "scripts_dir", "host", "name", "token", "oidc_name") else "no such: thing://@@"
+        )
         assert _refuses(role, key, {variable: unreadable}) == (role in row.roles)
 
 

@@ -1,4 +1,4 @@
-"""The site of the documentation builds without a warning, and no link of it or of the README is dead."""
+"""The documentation site builds without a warning, and no link in it or in the README is dead."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""The page of states shows the transitions, statuses and outcomes that the code has."""
+"""The states page shows the transitions, statuses and outcomes of the code."""
 
 from __future__ import annotations
 

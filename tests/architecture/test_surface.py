@@ -1,4 +1,4 @@
-"""The public surface: small, named, typed, and quick to import."""
+"""The public surface: `timeball.__all__`, its types, and how little `import timeball` imports."""
 
 import subprocess
 import sys

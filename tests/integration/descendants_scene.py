@@ -1,4 +1,5 @@
-"""A worker-like process for the tests of jobs' descendants: `python descendants_scene.py SCENE FOLDER`.
+"""A worker-like process for the tests of jobs' descendants: `python descendants_scene.py SCENE FOLDER PROGRAM`. PROGRAM
+is that of the guard.
 
 Every job first makes an agent as ssh-agent does: a process that forks twice, leaves its session, is not dumpable, and
 has no environment. The scene prints one line of JSON. Tests start it as root and as an ordinary user.
@@ -13,6 +14,7 @@ import signal
 import sys
 from pathlib import Path
 
+from timeball.executors.guard import guard as guard_module
 from timeball.executors.guard.guard import Child, GuardDied, ProcessGuard
 from timeball.executors.sandbox.confinement import Confinement
 
@@ -191,4 +193,5 @@ if __name__ == "__main__":
         each.__name__: each
         for each in (another_ends, main_ends, guard_killed, keeper_killed, both_killed, all_killed, worker_killed)
     }
+    guard_module.PROGRAM = Path(sys.argv[3])  # type: ignore[misc]
     print(json.dumps(asyncio.run(scenes[sys.argv[1]](Path(sys.argv[2])))), flush=True)

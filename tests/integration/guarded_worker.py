@@ -1,8 +1,9 @@
-"""A small worker-like process for the guard's tests: starts jobs through a guard, then waits for its fate.
+"""A small worker-like process for the guard's tests: starts jobs through a guard, then waits until it is killed.
 
-    python guarded_worker.py FOLDER LEASE_MS
+    python guarded_worker.py FOLDER LEASE_MS PROGRAM
 
-It prints the guard's process id. Each job writes its own process id into FOLDER, and one of them detaches itself.
+It prints the process id of the guard, whose program is PROGRAM. Each job writes its own process id into FOLDER, and one
+of them detaches itself.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from pathlib import Path
 
+from timeball.executors.guard import guard as guard_module
 from timeball.executors.guard.guard import ProcessGuard
 from timeball.system import monotonic
 
@@ -27,7 +30,8 @@ time.sleep(600)
 """
 
 
-async def main(folder: str, lease_ms: int) -> None:
+async def main(folder: str, lease_ms: int, program: str) -> None:
+    guard_module.PROGRAM = Path(program)  # type: ignore[misc]
     guard = ProcessGuard()
     guard.renew(monotonic() + lease_ms * 1_000)
     commands = [
@@ -54,4 +58,4 @@ async def main(folder: str, lease_ms: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], int(sys.argv[2])))
+    asyncio.run(main(sys.argv[1], int(sys.argv[2]), sys.argv[3]))

@@ -1,4 +1,4 @@
-"""The admin key of a running server: changed by a restart, and shown on terminals only (I31)."""
+"""The admin key of a running server: a restart changes it, and it is shown on terminals only (I31)."""
 
 import json
 from pathlib import Path

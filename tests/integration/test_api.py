@@ -1,4 +1,4 @@
-"""The API over a real SQLite store and the real operations: what SPEC §6.1 promises."""
+"""The API over a real SQLite store and the real operations."""
 
 import asyncio
 import json

@@ -1,4 +1,5 @@
-"""Calendars and windows over the API: what is refused and where, what is shown, and that tenants have their own."""
+"""Calendars and windows over the API: which input is refused, what is shown, and that each tenant has its own
+calendars."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from tests.support.api import OTHER, Api, running_api
+from tests.support.api import OTHER, Api, FakeWorker, running_api
 
 FREEZE = {
     "timezone": "Europe/Berlin",
@@ -256,7 +257,12 @@ async def test_a_forecast_counts_fires_and_knows_its_limits(api: Api) -> None:
     assert [cause["runSeconds"] for cause in causes] == [None] * 5
     assert causes[0]["fires"] >= causes[-1]["fires"] >= 1
     assert (await api("GET", f"/v1/jobs/{causes[0]['jobId']}")).json()["name"] == causes[0]["jobName"]
-    assert found["notes"][-1].startswith("No worker is alive")
+    assert found["notes"][-1].startswith("No worker accepts runs")
+    worker = FakeWorker(api)
+    await worker.hello(slots=3)
+    assert (await api("GET", "/v1/forecast")).json()["slots"] == 3
+    await api("POST", f"/v1/workers/{worker.session}/drain")
+    assert (await api("GET", "/v1/forecast")).json()["slots"] == 0, "it accepts no more runs"
     other = (await api("GET", "/v1/forecast?bucket=1d", key=OTHER)).json()
     assert (other["jobs"], other["peak"]) == (0, None)
     ranged = "from=2037-05-31T22:30:00Z&to=2037-06-01T02:30:00Z&bucket=30m"

@@ -1,4 +1,4 @@
-"""What the API tells of runs that wait for others, and of the workers they wait for."""
+"""What the API shows of runs that wait for other runs, and of the workers that they wait for."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

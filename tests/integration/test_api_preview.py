@@ -1,4 +1,4 @@
-"""`POST /v1/schedules:preview`: what a schedule would do, told before it is saved."""
+"""`POST /v1/schedules:preview`: what a schedule would do, shown before the job is saved."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

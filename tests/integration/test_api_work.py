@@ -1,4 +1,4 @@
-"""What it takes to accept jobs, counted: many at once are one commit, and nobody is woken twice for it."""
+"""The work to accept jobs, counted: many requests at the same time share one commit and one wakeup."""
 
 import asyncio
 import json

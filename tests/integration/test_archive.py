@@ -1,4 +1,4 @@
-"""What has left the store is still answered: lists, runs, output and results, to its own tenant only (I24)."""
+"""Runs that have left the store are still shown: lists, runs, output and results, to their own tenant only (I24)."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

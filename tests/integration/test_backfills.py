@@ -1,4 +1,4 @@
-"""Backfills over the API, the clients and the command line; only the worker is played."""
+"""Backfills over the API, the clients and the command line. Only the worker is a fake."""
 
 import asyncio
 import time
@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from tests.integration.test_cli import LiveServer, fields, live, run, run_json, surroundings
+from tests.integration.test_cli import fields, run, run_json
 from tests.support.api import OTHER, Api, FakeWorker, running_api
 from tests.support.both_clients import BOTH, either
+from tests.support.live_server import LiveServer
 from timeball import Invalid
 from timeball.domain.errors import IdempotencyMismatch
 
-__all__ = ["live", "surroundings"]
+pytestmark = pytest.mark.usefixtures("environment_of_live")
 
 DAY = {"from": "2026-02-01T00:00:00Z", "to": "2026-02-02T00:00:00Z"}
 HOURLY = {"type": "cron", "expression": "0 * * * *"}

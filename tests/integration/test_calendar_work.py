@@ -1,4 +1,5 @@
-"""I28: calendars hold the event loop for a bounded time, whatever is in them: refused, accepted, planned or counted."""
+"""I28: calendars hold the event loop for a bounded time, whatever they contain, when they are refused, accepted,
+planned or counted."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path

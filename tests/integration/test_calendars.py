@@ -1,4 +1,4 @@
-"""Calendars: no fire while they are closed, each accounted for, and `next_open` fires once when they open (I2, I5)."""
+"""Calendars: no fire while they are closed, each in the ledger, and `next_open` fires once when they open (I2, I5)."""
 
 from typing import Any
 

@@ -1,14 +1,13 @@
-"""The command line and the client over real HTTP, against the real API, store and loops; only the worker is played."""
+"""The command line and the client over real HTTP, with the real API, store and loops. Only the worker is a fake."""
 
 import asyncio
 import json
-import os
 import re
 import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,31 +16,15 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.support.api import ADMIN, WORKER
+from tests.support.api import WORKER
 from tests.support.both_clients import BOTH, either
 from tests.support.live_server import LiveServer
 from timeball import AsyncClient, Client, Invalid, NotFound, Unauthorized
 from timeball.cli.root import timeball
 from timeball.client.models.job import JobOptions
 
+pytestmark = pytest.mark.usefixtures("environment_of_live")
 Timeball = Callable[..., Result]
-
-
-@pytest.fixture(scope="module")
-def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
-    with LiveServer(tmp_path_factory.mktemp("live")) as live:
-        yield live
-
-
-@pytest.fixture(autouse=True)
-def surroundings(live: LiveServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in os.environ:
-        if name.startswith("TIMEBALL_"):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("TIMEBALL_URL", live.url)
-    monkeypatch.setenv("TIMEBALL_TOKEN", ADMIN)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.chdir(tmp_path)
 
 
 def run(*arguments: str, code: int = 0) -> str:
@@ -70,6 +53,29 @@ def test_a_job_from_its_creation_to_the_ledger() -> None:
     assert run("runs", "wait", run_id) == f"{run_id}\tsucceeded\n"
     job = run_json("jobs", "show", "hello")
     assert (job["status"], job["parameters"]) == ("completed", {"a": 1})
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_usage_is_shown_by_the_command_and_by_both_clients(live: LiveServer, kind: str) -> None:
+    user = f"={kind}"
+    with either(kind) as client:
+        job = client.create_job("metered", shell="true", user_id=user)
+        run("runs", "wait", job.job_id)
+    (shown,) = run_json("usage", "--by", "job", "--job", job.job_id, "--from", "1d")["items"]
+    assert (shown["jobName"], shown["attempts"]) == ("metered", 1)
+    header, *lines = run("usage", "--user", user, "--by", "user,day").splitlines()
+    assert header.split("\t") == [
+        "USER", "DAY", "RUNS", "ATTEMPTS", "SECONDS", "CPU SECONDS", "GIB SECONDS", "BYTES", "COST"
+    ]  # fmt: skip
+    assert [line.split("\t")[0] for line in lines] == [user]
+    assert run("usage", "--by", "user", "--user", user, "--csv").splitlines()[1].startswith(f"'{user},")
+    assert "is not a list of different words" in run("usage", "--by", "week", code=2)
+    with either(kind) as client:
+        today = datetime.now(UTC).date()
+        (found,) = client.usage(by=["job", "day"], job_id=job.job_id, since=today - timedelta(days=1))
+        assert (found.runs, found.tenant_id) == (1, None)
+        assert found.day in (today, today - timedelta(days=1))
+        assert str(found.attempt_seconds) == shown["attemptSeconds"]
 
 
 def test_a_job_that_fails_ends_in_the_dead_letters_and_can_be_retried() -> None:
@@ -243,7 +249,7 @@ def test_events_reach_the_client(live: LiveServer, kind: str) -> None:
     tag = f"events of {kind}"
     with either(kind) as client, Client() as other, ThreadPoolExecutor(1) as pool:
         me = client.me()
-        assert (me.role, me.tenant, me.server.store) == ("admin", "default", "sqlite")
+        assert (me.role, me.tenant, me.server.store) == ("system", "default", "sqlite")
         first = pool.submit(next, client.events(tag=tag))
         while not first.done():
             other.create_job("seen", shell="echo 1", tags=[tag])
@@ -339,3 +345,14 @@ def test_creating_a_job_that_nobody_can_run_warns_on_stderr() -> None:
     result = CliRunner().invoke(timeball, ["jobs", "create", "--shell", "x", "--runs-on", "venus"])
     assert result.stderr.startswith("Warning: No worker offers label venus")
     assert result.stdout.startswith("j_")
+
+
+def test_a_tenant_is_deleted_when_its_id_is_entered_again() -> None:
+    run("tenants", "create", "short-lived")
+    other = CliRunner().invoke(timeball, ["tenants", "delete", "short-lived"], input="long-lived\n")
+    assert other.exit_code == 2, other.output
+    assert "nothing was deleted" in other.stderr
+    assert run_json("tenants", "show", "short-lived")["state"] == "active"
+    asked = CliRunner().invoke(timeball, ["tenants", "delete", "short-lived", "--wait"], input="short-lived\n")
+    assert asked.exit_code == 0, asked.output
+    assert "there is no tenant" in run("tenants", "show", "short-lived", code=4)

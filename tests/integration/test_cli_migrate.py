@@ -1,4 +1,4 @@
-"""`timeball migrate` as people see it."""
+"""The command `timeball migrate`: what it moves, prints and refuses."""
 
 import json
 import sqlite3
@@ -47,7 +47,7 @@ def test_the_way_from_a_rehearsal_to_the_move_and_back(data: Path, postgres_dsn:
     assert done.exit_code == 0, done.output
     assert "keys\t1\n" in done.stdout
     assert "keys: 1 of 1 rows\n" in done.stderr
-    assert "Moved 1 row from" in done.stderr
+    assert "Moved 2 rows from" in done.stderr
     assert f"timeball up --store '{postgres_dsn}' --data-dir {data}" in done.stderr
 
     again = run(data, "--to", postgres_dsn)
@@ -68,7 +68,7 @@ def test_a_terminal_gets_a_table_and_bars(data: Path, postgres_dsn: str) -> None
     done = run(data, "--to", postgres_dsn, "-o", "table")
     assert done.exit_code == 0, done.output
     assert "table" in done.stdout
-    assert "Moved 1 row from" in done.stderr
+    assert "Moved 2 rows from" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,13 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
+from tests.support.guard_programs import Guarded
 from tests.support.ordinary_user import NEEDS_LANDLOCK, NEEDS_ROOT, ORDINARY, shared_folder
 from tests.unit.executing import RecordedAttempt
 from timeball import job_user
@@ -26,21 +27,7 @@ from timeball.executors.sandbox.confinement import Confinement
 from timeball.executors.script import ScriptExecutor
 from timeball.executors.shell import ShellExecutor
 
-pytestmark = pytest.mark.timeout(60)
-Guarded = Callable[[Confinement], ProcessGuard]
-
-
-@pytest.fixture
-async def guarded() -> AsyncIterator[Guarded]:
-    guards: list[ProcessGuard] = []
-
-    def make(confinement: Confinement) -> ProcessGuard:
-        guards.append(ProcessGuard(confinement))
-        return guards[-1]
-
-    yield make
-    for guard in guards:
-        await guard.close()
+pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("guard_program")]
 
 
 @pytest.fixture

@@ -1,5 +1,5 @@
-"""I25: while PostgreSQL has no connection left, or lets nobody in, a request is refused with a 503 that says when to
-come back; nothing of it was accepted, and the next one after that is."""
+"""I25: while PostgreSQL has no free connection or accepts none, a request is refused with a 503 and a time to try
+again. Nothing of it was accepted, and the first request after that succeeds."""
 
 import asyncio
 from collections.abc import AsyncIterator

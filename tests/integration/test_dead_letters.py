@@ -1,4 +1,5 @@
-"""Dead letters, replays and bulk actions over the API, on both stores, with two servers where there can be two."""
+"""Dead letters, replays and bulk actions over the API, on both stores, and with two servers where the store allows
+two."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Descriptors, as real processes use them: the limit is raised, shared out, and given back to the jobs (I28, I29)."""
+"""File descriptors of real processes: the limit is raised and divided, and jobs get the original limit (I28, I29)."""
 
 from __future__ import annotations
 

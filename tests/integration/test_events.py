@@ -1,4 +1,5 @@
-"""`GET /v1/events` over real HTTP, on both stores: I24 for streams, bounded work and memory for listeners (I28)."""
+"""`GET /v1/events` over real HTTP, on both stores: isolation of tenants (I24), and bounded work and memory for
+listeners (I28)."""
 
 import socket
 from collections.abc import AsyncIterator
@@ -146,7 +147,9 @@ async def test_bad_filters_are_refused(http: HttpApi) -> None:
 
 async def test_no_event_of_another_tenant_appears(http: HttpApi) -> None:
     """I24."""
-    worker = await worker_of(http)
+    created = await http.api("POST", "/v1/api-keys", json={"role": "worker", "tenants": ["default", "other"]})
+    worker = FakeWorker(http.api, created.json()["key"])
+    await worker.hello()
     async with http.events() as events, http.events(key=OTHER) as others:
         await http.api.create(name="mine")
         await worker.succeed(await worker.take())
@@ -170,8 +173,8 @@ async def test_no_event_of_another_tenant_appears(http: HttpApi) -> None:
 
 async def test_me_tells_credential_tenant_and_permissions(http: HttpApi) -> None:
     me = await http.api.get("/v1/me")
-    assert (me["role"], me["tenant"], me["via"], me["session"]) == ("admin", "default", "key", None)
-    assert {"read", "write", "admin"} <= set(me["permissions"])
+    assert (me["role"], me["tenant"], me["via"], me["session"]) == ("system", "default", "key", None)
+    assert {"read", "run", "edit", "admin", "system"} <= set(me["permissions"])
     assert me["server"]["store"] in ("sqlite", "postgresql")
     theirs = (await http.api("GET", "/v1/me", WORKER)).json()
     assert (theirs["role"], theirs["permissions"]) == ("worker", ["worker"])

@@ -1,5 +1,5 @@
-"""I1, I2, I6: the database crashes under load, or a synchronous replica takes over: nothing acknowledged is lost, and
-scheduling goes on by itself. The servers' loops, the API's submitting and a worker are real, in this process."""
+"""I1, I2, I6: the database crashes under load, or a synchronous replica takes over. Nothing acknowledged is lost, and
+scheduling continues by itself. The servers' loops, the submits of the API and a worker are real, in this process."""
 
 import asyncio
 import contextlib

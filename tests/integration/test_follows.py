@@ -1,4 +1,4 @@
-"""Jobs that follow other jobs, over the API, the clients, the command line and files; only the worker is played."""
+"""Jobs that follow other jobs, over the API, the clients, the command line and files. Only the worker is a fake."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from tests.integration.test_cli import live, run, run_json, surroundings
+from tests.integration.test_cli import run, run_json
 from tests.support.api import Api, FakeWorker, running_api
 from tests.support.both_clients import BOTH, either
 from timeball import Invalid
 from timeball.cli.root import timeball
 
-__all__ = ["live", "surroundings"]
+pytestmark = pytest.mark.usefixtures("environment_of_live")
 
 HOURLY = {"type": "interval", "expression": "1h"}
 

@@ -1,9 +1,12 @@
-"""No job process survives its worker's right to run it, whatever happens to the worker or the guard."""
+"""No job process lives longer than its worker may execute it, whatever happens to the worker or the guard."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import fcntl
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +17,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.support.guard_programs import variant
 from tests.unit.executing import RecordedAttempt
 from timeball.domain.run.lifecycle import Failed, Succeeded
 from timeball.domain.task.task import Shell
@@ -26,6 +30,7 @@ from timeball.system import monotonic
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="needs Linux's subreaper"),
     pytest.mark.timeout(60),
+    pytest.mark.usefixtures("guard_program"),
 ]
 
 NAMES = ("shell", "child", "parent", "daemon")
@@ -56,12 +61,18 @@ def runs(pid: int) -> bool:
 class Scene:
     """A worker with its guard and its jobs."""
 
-    def __init__(self, folder: Path, lease_ms: int) -> None:
+    def __init__(self, folder: Path, lease_ms: int, program: Path) -> None:
         self.folder = folder
         (folder / "scratch").mkdir()
         (folder / "scratch" / "file").touch()
         self.worker = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("guarded_worker.py")), str(folder), str(lease_ms)],
+            [
+                sys.executable,
+                str(Path(__file__).with_name("guarded_worker.py")),
+                str(folder),
+                str(lease_ms),
+                str(program),
+            ],
             stdout=subprocess.PIPE,
             text=True,
             start_new_session=True,
@@ -92,8 +103,8 @@ class Scene:
 
 
 @pytest.fixture
-def scene(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Scene]:
-    scene = Scene(tmp_path, getattr(request, "param", LONG))
+def scene(tmp_path: Path, request: pytest.FixtureRequest, guard_program: Path) -> Iterator[Scene]:
+    scene = Scene(tmp_path, getattr(request, "param", LONG), guard_program)
     try:
         yield scene
     finally:
@@ -204,27 +215,103 @@ async def test_a_fork_bomb_is_put_out() -> None:
     await guard.close()
 
 
-async def test_a_job_that_hangs_before_its_program_begins_holds_up_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard_module, "PROGRAM", Path(__file__).with_name("hanging_guard.py"))
+HANG = """
+import time
+from timeball.executors.guard import job_start
+become = job_start.become
+def hang(message, *arguments, **settings):
+    if message["argv"][0] == "hangs":
+        time.sleep(600)
+    become(message, *arguments, **settings)
+job_start.become = hang
+"""
+"""A job named "hangs", whose start blocks in a forked process, as on a file server that does not answer."""
+
+
+async def test_a_job_that_hangs_before_its_program_begins_blocks_no_other(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(guard_module, "PROGRAM", variant(tmp_path / "guard_program.py", HANG))
     guard = ProcessGuard()
-
-    def spawn(*argv: str) -> Child:
-        return guard.spawn(argv, env={"PATH": os.defpath}, cwd="/", mark=f"MARK={argv}", descriptors=[])
-
     try:
-        guard.renew(monotonic() + LONG * 1_000)
-        before, hanging, told, after = spawn("sleep", "600"), spawn("hangs"), spawn("sleep", "500"), spawn("true")
-        refused = spawn("no-such-program")
-        told.signal(signal.SIGTERM)
-        async with asyncio.timeout(10):
-            assert await after.exited == 0
-            assert await told.exited == signal.SIGTERM
-            with pytest.raises(StartRefused):
-                await refused.exited
-            assert before.pid is not None
-            assert (hanging.pid, hanging.exited.done(), before.exited.done()) == (None, False, False)
-            guard.renew(monotonic() + 300_000)
-            assert await before.exited == signal.SIGKILL
-            assert await hanging.exited == signal.SIGKILL
+        await check_that_others_start(guard, "hangs")
     finally:
         await guard.close()
+
+
+@contextlib.contextmanager
+def blocked_program(path: Path) -> Iterator[str]:
+    """A program whose execution blocks. It has a lease, which the kernel waits for when another process opens it."""
+    program = shutil.copy(shutil.which("sleep") or "", path)
+    before = signal.signal(signal.SIGIO, signal.SIG_IGN)
+    descriptor = os.open(program, os.O_RDONLY)
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        yield str(program)
+    finally:
+        os.close(descriptor)
+        signal.signal(signal.SIGIO, before)
+
+
+async def test_a_job_whose_program_cannot_be_opened_for_long_blocks_no_other(tmp_path: Path) -> None:
+    guard = ProcessGuard()
+    try:
+        with blocked_program(tmp_path / "program") as program:
+            await check_that_others_start(guard, program)
+    finally:
+        await guard.close()
+
+
+async def test_a_job_whose_program_can_be_opened_late_starts_late(tmp_path: Path) -> None:
+    guard = ProcessGuard()
+    try:
+        with blocked_program(tmp_path / "program") as program:
+            late, stopped = [spawn(guard, program, "0.01") for _ in range(2)]
+            assert await spawn(guard, "true").exited == 0
+            assert (late.pid, late.exited.done()) == (None, False)
+            stopped.signal(signal.SIGTERM)
+        async with asyncio.timeout(10):
+            assert await late.exited == 0
+            assert await stopped.exited == signal.SIGTERM
+    finally:
+        await guard.close()
+
+
+async def test_a_blocked_job_can_be_killed(tmp_path: Path) -> None:
+    guard = ProcessGuard()
+    try:
+        with blocked_program(tmp_path / "program") as program:
+            blocked = spawn(guard, program, "600")
+            assert await spawn(guard, "true").exited == 0
+            async with asyncio.timeout(10):
+                while not blocked.exited.done():
+                    blocked.kill()
+                    await asyncio.sleep(0.01)
+            assert await blocked.exited == signal.SIGKILL
+    finally:
+        await guard.close()
+
+
+def spawn(guard: ProcessGuard, *argv: str) -> Child:
+    return guard.spawn(argv, env={"PATH": os.defpath}, cwd="/", mark=f"MARK={argv}", descriptors=[])
+
+
+async def check_that_others_start(guard: ProcessGuard, hangs: str) -> None:
+    """Check that the guard starts, signals and ends other jobs while one does not start, and kills all of them when
+    its deadline passes.
+    """
+    guard.renew(monotonic() + LONG * 1_000)
+    before, hanging = spawn(guard, "sleep", "600"), spawn(guard, hangs)
+    signalled, after = spawn(guard, "sleep", "500"), spawn(guard, "true")
+    refused = spawn(guard, "no-such-program")
+    signalled.signal(signal.SIGTERM)
+    async with asyncio.timeout(10):
+        assert await after.exited == 0
+        assert await signalled.exited == signal.SIGTERM
+        with pytest.raises(StartRefused):
+            await refused.exited
+        assert before.pid is not None
+        assert (hanging.pid, hanging.exited.done(), before.exited.done()) == (None, False, False)
+        guard.renew(monotonic() + 300_000)
+        assert await before.exited == signal.SIGKILL
+        assert await hanging.exited == signal.SIGKILL

@@ -1,4 +1,4 @@
-"""HTTP jobs share a pool of connections, and nothing else: no job reads or forges the answer of another (I31)."""
+"""HTTP jobs share a pool of connections and nothing else: no job reads or forges the answer to another (I31)."""
 
 from __future__ import annotations
 
@@ -237,18 +237,18 @@ async def test_what_a_target_sends_beside_its_answer_is_nobodys_answer(fleet: Fl
 
 async def test_an_answer_that_comes_before_the_request_was_read_ends_its_connection(fleet: Fleet) -> None:
     """A target that refuses a large body early must not take the rest of that body for the next request."""
-    paths: list[str] = []
+    serving: list[asyncio.Task[None] | None] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while True:
-            try:
-                head = await reader.readuntil(b"\r\n\r\n")
-            except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError):
-                break
-            path = head.split(b" ", 2)[1].decode("latin-1")
-            paths.append(path)
-            writer.write(response(path.encode(), status="413 Too Large" if path == "/large" else "200 OK"))
-        writer.close()
+        serving.append(asyncio.current_task())
+        try:
+            while True:
+                path = (await reader.readuntil(b"\r\n\r\n")).split(b" ", 2)[1].decode("latin-1")
+                writer.write(response(path.encode(), status="413 Too Large" if path == "/large" else "200 OK"))
+        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError):
+            pass
+        finally:
+            writer.transport.abort()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0, limit=1 << 20)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
@@ -261,6 +261,10 @@ async def test_an_answer_that_comes_before_the_request_was_read_ends_its_connect
             assert body_of(await call_one(fleet, task)) == f"/{name}"
     finally:
         server.close()
+        for each in serving:
+            assert each is not None
+            each.cancel()
+            await asyncio.wait([each])
 
 
 async def test_calls_that_behave_share_a_connection(fleet: Fleet) -> None:

@@ -1,4 +1,4 @@
-"""HTTP jobs from end to end: a real server with its loops, a real worker, and a target that answers as it likes."""
+"""HTTP jobs from end to end: a real server with its loops, a real worker, and a target that the tests control."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Jitter moves a start, never the fire: each fire has its own, the same whoever asks, and nothing starts before it
-(I3). A start deadline counts from there."""
+"""Jitter delays a start and never moves the fire: each fire has its own delay, which never changes, and no run starts
+before it has passed (I3). A start deadline counts from the end of the delay."""
 
 from typing import Any
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support import ordinary_user
+from tests.support.guard_programs import ALWAYS_FORK, variant
 from tests.support.ordinary_user import NEEDS_ROOT, ORDINARY, shared_folder
 
 pytestmark = [
@@ -23,14 +24,20 @@ Play = Callable[[str], Any]
 
 
 @pytest.fixture(params=[None, pytest.param(ORDINARY, marks=NEEDS_ROOT)], ids=["own user", "ordinary user"])
-def play(request: pytest.FixtureRequest) -> Iterator[Play]:
-    """Plays a scene as a user."""
-    user = request.param
+def user(request: pytest.FixtureRequest) -> str | None:
+    found: str | None = request.param
+    return found
+
+
+@pytest.fixture(params=["", ALWAYS_FORK], ids=["vfork", "fork"])
+def play(request: pytest.FixtureRequest, user: str | None) -> Iterator[Play]:
+    """Plays a scene as a user, with both ways to start a job."""
     with shared_folder("/var/tmp") as folder:
         ordinary_user.give(folder, user)
         scene = folder / "scene.py"
         scene.write_text(SCENE.read_text())
         scene.chmod(0o644)  # whatever the umask of this process is
+        program = variant(folder / "guard_program.py", request.param)
         python = sys.executable if user is None else ordinary_user.open_python()
         as_user: dict[str, Any] = {}
         if user is not None:
@@ -38,7 +45,7 @@ def play(request: pytest.FixtureRequest) -> Iterator[Play]:
 
         def play(name: str) -> Any:
             done = subprocess.run(
-                [python, str(folder / "scene.py"), name, str(folder)],
+                [python, str(scene), name, str(folder), str(program)],
                 env={"PYTHONPATH": ordinary_user.module_path()},
                 capture_output=True,
                 text=True,

@@ -8,12 +8,13 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.integration.test_confined_jobs import domain, run
+from tests.support.guard_programs import Guarded
 from tests.support.ordinary_user import NEEDS_LANDLOCK, NEEDS_ROOT, shared_folder
 from tests.unit.executing import RecordedAttempt
 from timeball.domain.task.task import Shell
@@ -24,22 +25,8 @@ from timeball.executors.sandbox import landlock
 from timeball.executors.sandbox.confinement import Confinement
 from timeball.executors.shell import ShellExecutor
 
-pytestmark = pytest.mark.timeout(60)
-Guarded = Callable[[Confinement], ProcessGuard]
+pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("guard_program")]
 NEEDS_SCOPES = pytest.mark.skipif(landlock.abi() < 6, reason="needs Landlock (ABI 6)")
-
-
-@pytest.fixture
-async def guarded() -> AsyncIterator[Guarded]:
-    guards: list[ProcessGuard] = []
-
-    def make(confinement: Confinement) -> ProcessGuard:
-        guards.append(ProcessGuard(confinement))
-        return guards[-1]
-
-    yield make
-    for guard in guards:
-        await guard.close()
 
 
 @pytest.fixture

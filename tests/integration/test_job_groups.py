@@ -1,4 +1,4 @@
-"""Control groups of jobs, through a real guard, where this system lets the tests make some."""
+"""Control groups of jobs, through a real guard, where the system allows the tests to create some."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from timeball.domain.dispatch.placement import Resources
 from timeball.domain.job.job import JobSpec
 from timeball.domain.run.lifecycle import Failed, Succeeded
 from timeball.domain.task.task import Shell
+from timeball.executors.guard import guard as guard_module
 from timeball.executors.guard.guard import ProcessGuard
 from timeball.executors.process.process import Processes
 from timeball.executors.sandbox import cgroups, job_groups
@@ -43,7 +44,7 @@ def may_make(hierarchy: str) -> bool:
 NEEDS_UNIFIED = pytest.mark.skipif(not may_make("unified"), reason="may not make control groups of version 2")
 NEEDS_PIDS = pytest.mark.skipif(not may_make("pids"), reason="may not make control groups of version 1 (pids)")
 NEEDS_MEMORY = pytest.mark.skipif(not may_make("memory"), reason="may not make control groups of version 1 (memory)")
-pytestmark = pytest.mark.timeout(60)
+pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("guard_program")]
 
 
 @pytest.fixture
@@ -63,7 +64,11 @@ async def run(guard: ProcessGuard, command: str | list[str], memory_mb: int = 0)
 
 def play(name: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, str(SCENE), name, str(folder)], capture_output=True, text=True, timeout=50, check=False
+        [sys.executable, str(SCENE), name, str(folder), str(guard_module.PROGRAM)],
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
     )
 
 
@@ -108,7 +113,7 @@ async def test_groups_are_made_and_removed(guard: ProcessGuard) -> None:
 
 @NEEDS_UNIFIED
 def test_groups_are_removed_when_the_worker_is_killed(tmp_path: Path) -> None:
-    worker = subprocess.Popen([sys.executable, str(SCENE), "worker_killed", str(tmp_path)])
+    worker = subprocess.Popen([sys.executable, str(SCENE), "worker_killed", str(tmp_path), str(guard_module.PROGRAM)])
     assert worker.wait() == -signal.SIGKILL
     until = time.monotonic() + 5
     while left := {each for name in cgroups.own_groups() for each in groups(name, worker.pid)}:

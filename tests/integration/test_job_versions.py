@@ -1,4 +1,4 @@
-"""The definitions that a job had, through the API."""
+"""The former definitions of a job, through the API."""
 
 import json
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Workers that take only some kinds of jobs, as real processes (I31): no other kind reaches them."""
+"""Workers that accept only some task kinds, as real processes (I31): they get no other kind."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""A run that takes the place of another does not wait for a tick: the order to stop goes out at once (I10)."""
+"""A run that replaces another one wakes the loop that sends cancel orders: the order does not wait for a tick (I10)."""
 
 import asyncio
 

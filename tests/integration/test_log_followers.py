@@ -1,4 +1,4 @@
-"""Followers of a log that wait cost the runs of others nothing: I4, I28."""
+"""Requests that follow a log and wait for output do not slow down other runs: I4, I28."""
 
 import asyncio
 from collections.abc import AsyncIterator

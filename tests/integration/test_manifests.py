@@ -1,7 +1,6 @@
-"""Jobs that live in files: planned, applied, exported and imported, over real HTTP against the real API and store."""
+"""Jobs declared in files: planned, applied, exported and imported, over real HTTP with the real API and store."""
 
 import json
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -56,21 +55,9 @@ class Recorder(HttpTransport):
         return [each.method for each in self.sent if each.method != "GET" and ":preview" not in each.target]
 
 
-@pytest.fixture(scope="module")
-def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
-    with LiveServer(tmp_path_factory.mktemp("live")) as live:
-        yield live
-
-
 @pytest.fixture(autouse=True)
-def wire(live: LiveServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recorder:
-    for name in os.environ:
-        if name.startswith("TIMEBALL_"):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("TIMEBALL_URL", live.url)
-    monkeypatch.setenv("TIMEBALL_TOKEN", ADMIN)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.chdir(tmp_path)
+def wire(environment_of_live: None, monkeypatch: pytest.MonkeyPatch) -> Recorder:
+    del environment_of_live
     recorder = Recorder()
     monkeypatch.setattr("timeball.cli.session.make_transport", lambda: recorder)
     return recorder

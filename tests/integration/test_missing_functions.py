@@ -1,4 +1,4 @@
-"""A job that asks for a function which no worker has: it says what to do, and it ends."""
+"""A job with a function that no worker has: it shows what to do, and ends with its last attempt."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

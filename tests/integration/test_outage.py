@@ -1,4 +1,5 @@
-"""I20, I2: after any downtime each catch-up rule runs exactly what it says, in bounded steps, and no schedule stops.
+"""I20, I2: after any downtime each catch-up rule runs exactly what it promises, in bounded steps, and no schedule
+stops.
 
 The clock is virtual, the store is real. What is expected is counted out second by second, without the code under test.
 """

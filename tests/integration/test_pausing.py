@@ -1,4 +1,5 @@
-"""A pause with an end: nothing fires in it, it ends at its moment, and then the catch-up rule applies (I11, I20)."""
+"""A pause with an end: nothing fires in it, it ends at the given moment, and then the catch-up rule applies (I11,
+I20)."""
 
 import pytest
 

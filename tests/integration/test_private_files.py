@@ -1,4 +1,4 @@
-"""What a server keeps is readable by its own user alone (I31), whatever its umask was."""
+"""Files that a server keeps can be read by its own user alone (I31), whatever its umask is."""
 
 import os
 import stat

@@ -1,4 +1,5 @@
-"""Requests made from the OpenAPI document: none of them breaks the server, and every answer is as documented.
+"""Requests that are generated from the OpenAPI document: none causes an internal error, and every answer is as
+documented.
 
 Schemathesis takes a second to import, so that is left to the one process that runs these tests.
 """

@@ -1,4 +1,5 @@
-"""Variables that make an interpreter run other code are refused with a script job, wherever one is written."""
+"""Variables that make an interpreter run other code are refused for script jobs, in every place where a task is
+written."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""What sessions cost: nothing for a request with an API key, no write for a request, little for clients that guess."""
+"""The cost of sessions: none for a request with an API key, no write for a request, and little for clients that
+guess."""
 
 import asyncio
 from collections.abc import AsyncIterator

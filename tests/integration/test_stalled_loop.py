@@ -1,4 +1,4 @@
-"""I7, I8, I29: a worker whose event loop a job blocks for longer than a lease keeps what it has.
+"""I7, I8, I29: a worker whose event loop is blocked by a job for longer than a lease keeps its attempts.
 
 The worker, its guard, the job processes and the blocked loop are real; only the server is played, with a short lease.
 """

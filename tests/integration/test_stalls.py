@@ -1,4 +1,4 @@
-"""I28: no request holds the event loop for more than 50 ms of CPU, whatever it asks for and whatever is stored."""
+"""I28: no request holds the event loop for more than 50 ms of CPU, whatever it requests and whatever is stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server that speaks TLS: clients and workers trust it through a private authority, and nothing else."""
+"""A server with TLS: clients and workers trust it only if its authority is one that they were configured with."""
 
 from __future__ import annotations
 

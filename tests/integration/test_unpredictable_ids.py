@@ -1,4 +1,4 @@
-"""I31: from the ids that a server has handed out, no later one can be told."""
+"""I31: the ids that a server has returned do not reveal any later id."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes of live jobs, through the operations: nothing past is fired again, nothing due is forgotten."""
+"""Changes of live jobs, through the operations: no past fire runs again, and no due fire is lost."""
 
 from typing import Any
 

@@ -1,4 +1,5 @@
-"""The web UI over HTTP: its page on every path that looks like one, and its files for browsers' caches."""
+"""The web UI over HTTP: every path that may be one of its pages is answered with the page, and browsers may cache its
+files."""
 
 import asyncio
 import gzip

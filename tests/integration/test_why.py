@@ -1,4 +1,4 @@
-"""Why, over HTTP: the reasons of runs and jobs, the split of a lateness, and the warning when a job is created."""
+"""`why` over HTTP: the reasons of runs and jobs, the parts of a lateness, and the warning when a job is created."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -11,8 +11,8 @@ from tests.support.api import OTHER, Api, FakeWorker, running_api
 from tests.support.still import START, World
 from timeball.domain.instant import HOUR, MINUTE, SECOND
 from timeball.domain.schedule.schedule import CronSchedule, Interval
-from timeball.ports.store.clock import ClockState
 from timeball.ports.store.workers import WorkerRecord
+from timeball.ports.store_clock import ClockState
 
 GPU = {"runsOn": ["gpu"], "resources": {"cpu": 4}}
 

@@ -1,4 +1,4 @@
-"""I28: what a worker says is bounded, in length and in number; and what a real worker says always fits."""
+"""I28: messages of a worker are bounded in length and number, and a real worker keeps to these bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""I31, I8, I6: a worker's message counts for the session that its own key opened, and for nothing else."""
+"""I31, I8, I6: a message of a worker has an effect only on the session that its own key opened."""
 
 from __future__ import annotations
 

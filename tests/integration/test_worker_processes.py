@@ -1,32 +1,47 @@
-"""The worker with real processes behind a real guard, against a scripted server."""
+"""The worker with real processes behind a real guard. The tests play the server."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import psutil
 import pytest
+from msgspec import Raw, json, structs
 
-from tests.support.fake_worker_protocol import FakeDispatch, assignment
+from tests.support.fake_worker_protocol import FakeDispatch, assignment, python
+from tests.unit import warm_tasks
 from timeball.domain.errors import Unavailable
 from timeball.domain.instant import MILLISECOND, SECOND
 from timeball.domain.run.lifecycle import Cancelled, Failed, Released, Succeeded
+from timeball.domain.tenant import DEFAULT_TENANT
 from timeball.executors.guard.guard import ProcessGuard
 from timeball.executors.process.process import Processes
+from timeball.executors.python.executor import PythonExecutor
+from timeball.executors.python.warm.processes import PythonProcesses
 from timeball.executors.shell import ShellExecutor
+from timeball.ports.executor import Executor
 from timeball.ports.worker_protocol import Assignment, RegisterWorker
 from timeball.system import SystemClock, rng
+from timeball.tasks import REGISTRY
 from timeball.worker.worker import Worker
 
 pytestmark = pytest.mark.timeout(60)
+
+assert warm_tasks, "registered"
 
 
 class Crew:
     def __init__(self, *, lease: int = 15 * SECOND, beat_every: int = 5 * SECOND) -> None:
         self.server = FakeDispatch(lease=lease, beat_every=beat_every)
         self.guard = ProcessGuard()
-        executors = {"shell": ShellExecutor(Processes(self.guard))}
+        processes = Processes(self.guard)
+        self.warm = PythonProcesses(processes, max_children=4)
+        executors: dict[str, Executor] = {
+            "shell": ShellExecutor(processes),
+            "python": PythonExecutor(REGISTRY, slots=10, process_mode=self.warm),
+        }
         hello = RegisterWorker(name="w", slots=10)
         self.worker = Worker(self.server, executors, SystemClock(), hello, rng=rng(), guard=self.guard)
 
@@ -37,6 +52,7 @@ class Crew:
 
     async def close(self) -> None:
         await self.worker.stop()
+        await self.warm.close()
         await self.guard.close()
 
 
@@ -101,6 +117,23 @@ async def test_a_timeout_ends_the_group(crew: Crew) -> None:
     assert isinstance(outcome, Failed)
     assert outcome.failure.kind == "timeout"
     await crew.server.until(lambda: not crew.processes())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a subreaper")
+async def test_a_process_of_functions_executes_runs_of_one_tenant(crew: Crew) -> None:
+    """I24: globals, files and variables of a run are not visible to another tenant."""
+    tenants = {1: DEFAULT_TENANT, 2: "acme", 3: DEFAULT_TENANT, 4: "acme"}
+    seen = {}
+    for token, tenant in tenants.items():
+        crew.server.give(structs.replace(python(token, "warm.call"), tenant=tenant))
+        await crew.server.until(lambda token=token: token in crew.server.ended)
+        outcome = crew.server.ended[token].outcome
+        assert isinstance(outcome, Succeeded), outcome
+        assert isinstance(outcome.result, Raw)
+        seen[token] = json.decode(outcome.result)
+    assert seen[1]["pid"] == seen[3]["pid"] != seen[2]["pid"] == seen[4]["pid"]
+    assert [each["calls"] for each in seen.values()] == [1, 1, 2, 2]
+    assert seen[1]["folder"] == seen[3]["folder"] != seen[2]["folder"]
 
 
 async def test_a_drain_stops_and_hands_back(crew: Crew) -> None:

@@ -1,4 +1,4 @@
-"""Workflows over the API, with the real loops of a server and a worker that does what the test says."""
+"""Workflows over the API, with the real loops of a server, and a worker that the tests control."""
 
 import asyncio
 import json

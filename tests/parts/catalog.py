@@ -54,8 +54,7 @@ def is_ci() -> bool:
 
 
 def _npm_program(name: str) -> Callable[[], Path | None]:
-    find = _npm_file(f".bin/{name}")
-    return lambda: find() if shutil.which("node") else None
+    return _npm_module(f".bin/{name}")
 
 
 def _npm_file(name: str) -> Callable[[], Path | None]:
@@ -65,6 +64,11 @@ def _npm_file(name: str) -> Callable[[], Path | None]:
         return found if is_pinned and found.exists() else None
 
     return find
+
+
+def _npm_module(name: str) -> Callable[[], Path | None]:
+    find = _npm_file(name)
+    return lambda: find() if shutil.which("node") else None
 
 
 def _install_npm_packages() -> None:
@@ -139,6 +143,13 @@ _PARTS = (
         purpose="checks that the web UI is accessible (npm)",
         size="3 MB",
         find=_npm_file("axe-core/axe.min.js"),
+        install=_install_npm_packages,
+    ),
+    Part(
+        name="oidc-provider",
+        purpose="signs users in with OpenID Connect (npm, needs Node 20)",
+        size="13 MB",
+        find=_npm_module("oidc-provider/lib/index.js"),
         install=_install_npm_packages,
     ),
 )

@@ -1,4 +1,4 @@
-"""A missing part is a skip on a laptop and a failure in CI, and none is installed without a yes."""
+"""A missing part is a skip on a laptop and a failure in CI, and `make parts` installs nothing without a yes."""
 
 import dataclasses
 import io

@@ -43,7 +43,7 @@ from timeball.domain.task.task import Task
 from timeball.executors.guard.guard import ProcessGuard
 from timeball.executors.process.process import Processes
 from timeball.executors.python.executor import PythonExecutor
-from timeball.executors.python.process import PythonProcesses
+from timeball.executors.python.warm.processes import PythonProcesses
 from timeball.jobspec.job_reader import read_job
 from timeball.operation.context import OperationContext
 from timeball.operation.runs.cancel import cancel_run
@@ -77,7 +77,7 @@ def task_kind() -> None:
     async def execute() -> Outcome:
         async with contextlib.AsyncExitStack() as stack:
             processes = Processes(ProcessGuard())
-            python = PythonExecutor(tasks.REGISTRY, slots=1, process_mode=PythonProcesses(processes))
+            python = PythonExecutor(tasks.REGISTRY, slots=1, process_mode=PythonProcesses(processes, max_children=4))
             stack.callback(python.close)
             by_kind = {each.kind: each for each in executors(Path(), processes, python, stack)}
             assert tuple(by_kind) == KINDS

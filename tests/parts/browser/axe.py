@@ -1,4 +1,4 @@
-"""axe-core, which finds what keeps people from using a page."""
+"""axe-core, which finds barriers that keep people from using a page."""
 
 from __future__ import annotations
 

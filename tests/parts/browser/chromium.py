@@ -1,4 +1,4 @@
-"""Chromium with a profile of its own. It records everything that a page of Timeball must never do."""
+"""Chromium with a profile of its own. It records what no page of Timeball may do, such as a request to another host."""
 
 from __future__ import annotations
 

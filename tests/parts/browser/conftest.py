@@ -1,4 +1,4 @@
-"""Chromium for each test, and the test fails if a page did what no page of Timeball may do."""
+"""Provides Chromium to each test, and fails the test if a page did what no page of Timeball may do."""
 
 from __future__ import annotations
 

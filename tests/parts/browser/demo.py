@@ -1,4 +1,4 @@
-"""The jobs of a small online shop, with a day of history: what screenshots and tests of whole pages show.
+"""The jobs of a small online shop, with a day of history, for screenshots and for tests of whole pages.
 
 Jobs, workflows, calendars and the newest runs are real: a server executes them. The history of the day before is
 written into the database while no server runs, always the same for the same seed.

@@ -39,6 +39,10 @@ PAGES = {
     "task-edit": "/tasks/{task}/edit",
     "task-new": "/new/task",
     "keys": "/keys",
+    "users": "/users",
+    "tenants": "/tenants",
+    "audit-log": "/audit-log",
+    "usage": "/usage",
 }
 """The addresses, by the names of the pictures."""
 BUSY = '[aria-busy="true"], main .animate-skeleton:not(.bg-live)'

@@ -1,4 +1,4 @@
-"""Content of attackers in every place that shows text of jobs and runs: it stays text, and breaks no page."""
+"""Hostile content in every place that shows text of jobs and runs stays text, and breaks no page."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ NAME = f"{SCRIPT} {LINK} {RIGHT_TO_LEFT}"[:200]
 MAX_TAGS = 50
 TAGS = [SCRIPT[:100], LINK, RIGHT_TO_LEFT, "w" * 100, *(f"{number:03d}-" + "x" * 96 for number in range(MAX_TAGS - 4))]
 LONG_LINE = 1_000_000
+TAGGED_JOBS = 200
+"""With `MAX_TAGS` tags each: 10,000 different tags."""
 
 PROGRAM = f"""
 import sys
@@ -32,6 +34,15 @@ print('x' * {LONG_LINE})
 print('the end')
 sys.stderr.write({SCRIPT!r} + {RIGHT_TO_LEFT!r} + 'e' * 5000)
 sys.exit(7)
+"""
+
+RESULT_PROGRAM = f"""
+import json
+deep = {SCRIPT!r}
+for _ in range(40):
+    deep = [deep]
+result = {{{SCRIPT!r}: {LINK!r}, "link": {LINK!r}, "mark": {RIGHT_TO_LEFT!r}, "escapes": {ESCAPES!r}}}
+print("::result " + json.dumps(result | {{"long": "x" * 100_000, "deep": deep, "many": list(range(5_000))}}))
 """
 
 
@@ -85,6 +96,44 @@ def test_hostile_output_can_be_read_searched_and_wrapped(profile: Profile, tmp_p
         output.get_by_text("red").first.wait_for()
         _assert_harmless(page, "the output with wrapped lines")
         assert output.get_by_role("link", name="click").count() == 0
+
+
+def test_a_hostile_result_is_shown_as_text(profile: Profile, tmp_path: Path) -> None:
+    with running_up(tmp_path) as (_, api):
+        program = tmp_path / "result.py"
+        program.write_text(RESULT_PROGRAM)
+        job_id = api.create({"name": "result", "task": {"kind": "shell", "command": ["python3", str(program)]}})
+        run: dict[str, Any] = until(lambda: api.ended_run_of(job_id), "the run")
+        assert run["status"] == "succeeded"
+        page = profile.sign_in(api)
+        for path in (f"/runs/{run['runId']}", f"/jobs/{job_id}", "/runs"):
+            page.goto(api.url + path)
+            await_data(page)
+            _assert_harmless(page, path)
+        page.goto(f"{api.url}/runs/{run['runId']}")
+        page.locator("main").get_by_text("onerror=").first.wait_for()
+
+
+def test_ten_thousand_different_tags_break_no_page(profile: Profile, tmp_path: Path) -> None:
+    with running_up(tmp_path) as (_, api):
+        task = {"kind": "python", "function": "timeball.noop"}
+        jobs = [
+            {
+                "name": f"tagged-{number:03d}",
+                "tags": [f"tag-{number:03d}-{tag:02d}" for tag in range(MAX_TAGS)],
+                "task": task,
+                "schedule": {"type": "interval", "expression": "20m"},
+            }
+            for number in range(TAGGED_JOBS)
+        ]
+        api.call("POST", "/v1/jobs:batch", json=jobs)
+        page = profile.sign_in(api)
+        for path in ("/", "/?by=tag", "/jobs", "/jobs?tag=tag-199-49", "/runs", "/runs?tag=tag-000-00", "/forecast"):
+            page.goto(api.url + path)
+            await_data(page)
+            _assert_harmless(page, path)
+        page.goto(f"{api.url}/jobs?tag=tag-199-49")
+        page.get_by_role("table", name="Jobs").get_by_text("tagged-199").first.wait_for()
 
 
 def test_the_palette_and_the_dialogs_show_hostile_names_as_text(profile: Profile, tmp_path: Path) -> None:

@@ -28,6 +28,10 @@ GO_TO = {
     "k": "/workers",
     "t": "/tasks",
     "y": "/keys",
+    "u": "/users",
+    "n": "/tenants",
+    "a": "/audit-log",
+    "e": "/usage",
     "o": "/",
 }
 MAX_STOPS = 60
@@ -146,6 +150,10 @@ DIALOGS: dict[str, tuple[str, Callable[[Any], Any], str]] = {
     "delete-task": ("task", button("Delete"), ""),
     "new-backfill": ("backfills", button("New backfill"), ""),
     "new-key": ("keys", button("New key"), ""),
+    "rotate-key": ("keys", button("Rotate"), ""),
+    "new-user": ("users", button("New user"), ""),
+    "new-tenant": ("tenants", button("New tenant"), ""),
+    "change-tenant": ("tenants", button("Change"), ""),
 }
 """By name: the page, the button, and the item if the button opens a menu."""
 

@@ -1,4 +1,4 @@
-"""What a newcomer does first, in Chromium: from the one-time link to a run that is mended and succeeds."""
+"""The first steps of a new user in Chromium: from the one-time link to a run that fails, is corrected and succeeds."""
 
 from __future__ import annotations
 

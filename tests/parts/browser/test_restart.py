@@ -1,4 +1,5 @@
-"""A server that is killed and started again: open pages connect again, and keep their filter, place and mark."""
+"""A server is killed and started again: open pages connect again, and keep their filter, scroll position and marked
+row."""
 
 from __future__ import annotations
 
