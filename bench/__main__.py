@@ -10,6 +10,7 @@ from pathlib import Path
 
 from bench import machine, recorder
 from bench.deployment import STORES, Trouble
+from bench.kinds.catalogue import BY_NAME, PARTS
 from bench.recorder import RESULTS, Scale
 
 SECTIONS = {
@@ -17,13 +18,15 @@ SECTIONS = {
     "lifecycle": "jobs/s in steady state: submitted, durable, executed, result durable",
     "drain": "jobs/s when a backlog meets a worker",
     "lateness": "how late jobs start: one by one, spread, many at one instant, many per second",
+    "kinds": "HTTP calls, commands, scripts and functions, each beside its raw limit",
+    "mixed": "ten minutes of all kinds of jobs at 60 % of the capacity",
     "growth": "the same with a million jobs and runs (with --full: five million)",
     "events": "what listeners of the event stream cost",
     "cron": "the cron engine",
     "stalls": "how long one request holds the event loop",
     "soak": "ten minutes of half the maximum: memory and tables stay as they are",
 }
-LONG = ("stalls", "soak")
+LONG = ("mixed", "stalls", "soak")
 """Sections that are measured only if they are named."""
 
 
@@ -36,7 +39,7 @@ def main() -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "sections", nargs="*", metavar="SECTION", help="what to measure (by default all but stalls and soak)"
+        "sections", nargs="*", metavar="SECTION", help="what to measure (by default all but mixed, stalls and soak)"
     )
     parser.add_argument(
         "--quick",
@@ -44,22 +47,39 @@ def main() -> int:
         help="small sizes, measured once: to check that the benchmarks work, not how fast Timeball is",
     )
     parser.add_argument(
-        "--full", action="store_true", help="include the long ones: five million jobs and runs, the stalls and the soak"
+        "--full",
+        action="store_true",
+        help="include the long ones: five million jobs and runs, the mixed load, the stalls and the soak",
     )
     parser.add_argument("--store", choices=STORES, help="only on this store")
-    parser.add_argument("--repeats", type=int, help="how often each figure is taken")
+    parser.add_argument("--repeats", "--turns", type=int, help="how often each figure is taken")
+    kinds = parser.add_argument_group("kinds", "Options of the section kinds. Without them, it measures everything.")
+    kinds.add_argument("--kind", action="append", choices=BY_NAME, help="only this kind of jobs; may be repeated")
+    kinds.add_argument("--part", action="append", choices=PARTS, help="only this part; may be repeated")
+    kinds.add_argument("--base", help="a commit that is measured in turns with the working tree")
+    kinds.add_argument(
+        "--worker",
+        choices=("usual", "both"),
+        help="the worker only in its usual place, or also in the other one (the latter by default, but not with"
+        " --quick)",
+    )
     parser.add_argument(
         "--results", type=Path, metavar="DIR", help="where to put SECTION.json (bench/results for a whole measurement)"
     )
     given = parser.parse_args()
     if unknown := [name for name in given.sections if name not in SECTIONS]:
         parser.error(f"there is no section {unknown[0]!r}; known are {', '.join(SECTIONS)}")
-    whole = not given.quick and given.store is None and given.repeats is None
+    selected = (given.store, given.repeats, given.kind, given.part, given.base, given.worker)
+    whole = not given.quick and all(each is None for each in selected)
     scale = Scale(
         quick=given.quick,
         full=given.full,
         stores=STORES if given.store is None else (given.store,),
         repeats=given.repeats,
+        kinds=tuple(given.kind or ()),
+        parts=tuple(given.part or ()),
+        base=given.base,
+        both_places=given.worker == "both" or (given.worker is None and not given.quick),
     )
     folder: Path | None = given.results or (RESULTS if whole else None)
     for number in (signal.SIGINT, signal.SIGTERM):  # the processes that were started are stopped, however this ends

@@ -31,6 +31,12 @@ WORKERS = (IN_PROCESS, SEPARATE)
 USUAL_WORKER = {"sqlite": IN_PROCESS, "postgresql": SEPARATE}
 """The usual place of the worker for each store: in the same process, or in a fleet."""
 
+DISK = "/var/tmp" if os.access("/var/tmp", os.W_OK) else None
+"""The parent of the data folders. Not /tmp, where jobs have their folders: a worker whose data folder is in the same
+folder makes its Landlock rules anew for each of these jobs, which costs several milliseconds of CPU. And /tmp may be in
+memory.
+"""
+
 
 class Trouble(Exception):
     """Raised if a section cannot be measured."""
@@ -46,11 +52,14 @@ class Deployment:
     folder: Path
     postgres: PostgresServer | None
     dsn: str
-    slots: int
+    slots: int | None
+    """None: the default."""
     source: Path | None
     """The folder with the `timeball` package to run; None: the installed one."""
     counting: bool = False
     """True if the calls of functions are counted, which makes the processes several times as slow."""
+    tasks: str = "bench.tasks"
+    """The module with the functions of the worker."""
     submitted: int = 0
     """Number of jobs that were accepted so far."""
     residents: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
@@ -65,6 +74,11 @@ class Deployment:
     def witness(self) -> Path:
         """The file in which jobs record when they started."""
         return self.folder / "witness"
+
+    @property
+    def scripts(self) -> Path:
+        """The folder with the scripts of script jobs."""
+        return self.folder / "scripts"
 
     @property
     def executed(self) -> int:
@@ -85,7 +99,8 @@ class Deployment:
         """Start a process (`up`, `server` or `worker`). Return when it is ready."""
         data = ["--data-dir", str(self.folder / "data")]
         where = [*data, "--port", self.url.rpartition(":")[2], *(["--store", self.dsn] if self.postgres else [])]
-        workers = ["--slots", str(self.slots), "--tasks", "bench.tasks"]
+        slots = [] if self.slots is None else ["--slots", str(self.slots)]
+        workers = [*slots, "--tasks", self.tasks, "--scripts-dir", str(self.scripts)]
         if role == "worker":
             with self.client() as client:
                 key = client.post("/v1/api-keys", json={"role": "worker", "name": "bench"}).json()["key"]
@@ -191,29 +206,41 @@ class Deployment:
             time.sleep(0.005)
 
     def await_rest(self, seconds: float = 300) -> None:
-        """Wait until no run is alive, which is when every result is durable."""
+        """Wait until all jobs were executed and no run is alive, which is when every result is durable."""
         self.await_executed(self.submitted, seconds)
+        self.await_no_runs(seconds)
+
+    def await_no_runs(self, seconds: float = 300, *, pause: float = 0.005) -> None:
+        """Wait until no run is alive. The jobs must have been accepted before. `pause` is the time between two looks
+        into the database, which cost CPU.
+        """
         deadline = time.monotonic() + seconds
         with self.database() as opened:
             while opened.rows("SELECT 1 FROM runs LIMIT 1"):
                 if time.monotonic() > deadline:
                     raise Trouble(f"runs were still alive after {seconds:g} s")
-                time.sleep(0.005)
+                time.sleep(pause)
 
 
 @contextlib.contextmanager
 def deployed(
-    store: str, worker: str, slots: int, *, source: Path | None = None, counting: bool = False
+    store: str,
+    worker: str,
+    slots: int | None,
+    *,
+    source: Path | None = None,
+    counting: bool = False,
+    tasks: str = "bench.tasks",
 ) -> Iterator[Deployment]:
     """Start Timeball with the worker in the process of the server, in a process of its own, or with no worker yet
-    (`NONE`).
+    (`NONE`). Without `slots`, it has the default.
     """
     with contextlib.ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="timeball-bench-")))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="timeball-bench-", dir=DISK)))
         postgres = stack.enter_context(PostgresServer.start(fsync=True)) if store == "postgresql" else None
         dsn = postgres.create_database() if postgres else f"sqlite:///{folder}/data/timeball.db"
         url = f"http://127.0.0.1:{_free_port()}"
-        running = Deployment(store, worker, url, folder, postgres, dsn, slots, source, counting)
+        running = Deployment(store, worker, url, folder, postgres, dsn, slots, source, counting, tasks)
         stack.callback(_stop_all, running)
         running.start("up" if worker == IN_PROCESS else "server")
         if worker == SEPARATE:

@@ -29,6 +29,14 @@ class Scale:
     """True: include the measurements that take long."""
     stores: tuple[str, ...] = ("sqlite", "postgresql")
     repeats: int | None = None
+    kinds: tuple[str, ...] = ()
+    """The kinds of jobs of the section `kinds`; empty: all."""
+    parts: tuple[str, ...] = ()
+    """The parts of the section `kinds`; empty: all."""
+    base: str | None = None
+    """A commit that the section `kinds` measures in turns with the working tree."""
+    both_places: bool = True
+    """True if the section `kinds` measures the worker both in the process of the server and in its own."""
 
     def pick(self, usual: T, quick: T) -> T:
         return quick if self.quick else usual

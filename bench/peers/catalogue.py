@@ -33,6 +33,8 @@ class Peer:
     witnesses: int = 1
     """Number of processes that execute jobs."""
     jobs_per_call: int = 1
+    keeps_history: bool = False
+    """True if its store still has the jobs after they have ended."""
     most: int = 1_000_000
     """Maximum size of its backlog: a peer that is slow, or slow to fill, gets a smaller one."""
 
@@ -45,6 +47,10 @@ class Peer:
     def on_node(self) -> bool:
         return self.program.endswith(".mjs")
 
+    @property
+    def in_go(self) -> bool:
+        return self.program.endswith(".go")
+
 
 TIMEBALL = (
     Peer(
@@ -55,6 +61,7 @@ TIMEBALL = (
         left=("SELECT count(*) FROM runs",),
         durable=COMMIT,
         configuration="`timeball up` on SQLite (WAL, synchronous FULL), worker in process, 2,000 slots",
+        keeps_history=True,
     ),
     Peer(
         name="timeball-postgresql",
@@ -64,6 +71,7 @@ TIMEBALL = (
         left=("SELECT count(*) FROM runs",),
         durable=COMMIT,
         configuration="`timeball up` on PostgreSQL, worker in process, 2,000 slots",
+        keeps_history=True,
     ),
 )
 
@@ -78,6 +86,31 @@ OTHERS = (
         configuration="two workers of the solo pool, late acks, prefetch 128, no results, no gossip, mingle, heartbeat",
         processes=2,
         witnesses=2,
+    ),
+    Peer(
+        name="celery-prefork",
+        packages=("celery[redis]==5.7.0", "hiredis==3.5.0"),
+        program="celery_app.py",
+        store="redis",
+        left=("LLEN celery", "HLEN unacked"),
+        durable=EVERY_SECOND,
+        configuration="one worker of the prefork pool with 2 processes; everything else as above",
+        arguments=("--pool", "prefork", "--concurrency", "2"),
+        witnesses=2,
+        most=20_000,
+    ),
+    Peer(
+        name="celery-threads",
+        packages=("celery[redis]==5.7.0", "hiredis==3.5.0"),
+        program="celery_app.py",
+        store="redis",
+        left=("LLEN celery", "HLEN unacked"),
+        durable=EVERY_SECOND,
+        configuration="two workers of the threads pool with 8 threads; everything else as above",
+        arguments=("--pool", "threads", "--concurrency", "8"),
+        processes=2,
+        witnesses=2,
+        most=20_000,
     ),
     Peer(
         name="dramatiq",
@@ -161,6 +194,19 @@ OTHERS = (
         witnesses=2,
     ),
     Peer(
+        name="river",
+        packages=tuple(
+            f"github.com/riverqueue/river{module}@v0.51.0"
+            for module in ("", "/riverdriver", "/riverdriver/riverpgxv5", "/rivershared", "/rivertype")
+        ),
+        program="river.go",
+        store="postgresql",
+        left=("SELECT count(*) FROM river_job WHERE finalized_at IS NULL",),
+        durable=COMMIT,
+        configuration="2,000 workers in one process, a fetch at most every 2 ms, 16 connections",
+        keeps_history=True,
+    ),
+    Peer(
         name="pg-boss",
         packages=("pg-boss@12.35.0",),
         program="pgboss.mjs",
@@ -168,6 +214,7 @@ OTHERS = (
         left=("SELECT count(*) FROM pgboss.job WHERE name = 'noop' AND state < 'completed'",),
         durable=COMMIT,
         configuration="2 processes of 20 polling workers, which fetch without a rest while there is a backlog",
+        keeps_history=True,
         processes=2,
         witnesses=2,
         most=20_000,
@@ -180,6 +227,7 @@ OTHERS = (
         left=("SELECT count(*) FROM pgboss.job WHERE name = 'noop' AND state < 'completed'",),
         durable=COMMIT,
         configuration="2 processes, batchSize 5,000, burstWhenBatchFull",
+        keeps_history=True,
         arguments=("batches",),
         processes=2,
         witnesses=2,

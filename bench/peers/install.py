@@ -23,6 +23,8 @@ def command(peer: Peer) -> list[str]:
         for program in ("witness.mjs", peer.program):
             shutil.copy(PROGRAMS / program, folder / program)
         return [str(_npm("node", (NODE,)) / "node_modules/node/bin/node"), str(folder / peer.program)]
+    if peer.in_go:
+        return [str(_go(peer.folder, peer.packages, PROGRAMS / peer.program) / "peer")]
     return [str(_venv(peer.folder, peer.packages) / "bin/python"), str(PROGRAMS / peer.program)]
 
 
@@ -60,11 +62,28 @@ def _npm(name: str, packages: tuple[str, ...]) -> Path:
     return folder
 
 
+def _go(name: str, packages: tuple[str, ...], program: Path) -> Path:
+    folder = HOME / name
+    wanted = (*packages, program.read_text())
+    if not _installed(folder, wanted):
+        if shutil.which("go") is None:
+            raise SystemExit(f"{name} needs Go; install it, or name the peers that do without")
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        shutil.copy(program, folder / "main.go")
+        # A module of its own: `go install` refuses modules whose newest version the proxy does not know.
+        subprocess.run(["go", "mod", "init", "peer"], cwd=folder, check=True, stderr=subprocess.DEVNULL)
+        subprocess.run(["go", "mod", "edit", *(f"-require={package}" for package in packages)], cwd=folder, check=True)
+        subprocess.run(["go", "build", "-mod=mod", "-o", "peer", "."], cwd=folder, check=True)
+        _stamp(folder, wanted)
+    return folder
+
+
 def _installed(folder: Path, packages: tuple[str, ...]) -> bool:
     stamp = folder / "installed"
     if stamp.exists() and stamp.read_text() == "\n".join(packages):
         return True
-    print(f"installing {', '.join(packages)}", flush=True)
+    print(f"installing {folder.name}", flush=True)
     return False
 
 

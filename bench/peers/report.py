@@ -57,6 +57,8 @@ def _row(peer: Peer, found: Sequence[Drain], error: str | None, rates: Mapping[s
 def _notes(peer: Peer, found: Sequence[Drain], jobs: int) -> list[str]:
     backlog = min(jobs, peer.most)
     notes = []
+    if not peer.keeps_history:
+        notes.append("keeps no history of ended jobs, while Timeball keeps each run with its verdict")
     if peer.jobs_per_call > 1:
         notes.append(f"ONE CALL FOR UP TO {peer.jobs_per_call:,} JOBS")
     if backlog < jobs:

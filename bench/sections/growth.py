@@ -47,13 +47,13 @@ def _throughput(notebook: Recorder, scale: Scale, sizes: list[int]) -> None:
     """
     repeats, warm, window = scale.times(5), scale.pick(3.0, 1.0), scale.pick(8.0, 2.0)
     with notebook.table(
-        "Life cycle in steady state, beside jobs that are scheduled for the year to come; CPU in µs per job",
-        window=f"{window:g} s after {warm:g} s",
+        "Life cycle in steady state, while the store also holds jobs for the coming year; CPU in µs per job",
+        window=f"{window:g} s after a warm-up of {warm:g} s",
         batches=BATCH,
         connections=CONNECTIONS,
         in_flight=IN_FLIGHT,
         slots=SLOTS,
-        repeats=f"{repeats}, in turns",
+        repeats=f"{repeats}, each with all sizes",
     ) as table:
         for store in scale.stores:
             with contextlib.ExitStack() as stack:

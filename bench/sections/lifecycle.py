@@ -37,7 +37,7 @@ def run(scale: Scale) -> Findings:
     notebook = Recorder("lifecycle", "Life cycle in steady state: submitted, durable, executed, result durable")
     repeats, warm, window = scale.times(3), scale.pick(3.0, 1.0), scale.pick(10.0, 3.0)
     configuration = {
-        "window": f"{window:g} s after {warm:g} s",
+        "window": f"{window:g} s after a warm-up of {warm:g} s",
         "batches": BATCH,
         "connections": CONNECTIONS,
         "in flight": IN_FLIGHT,

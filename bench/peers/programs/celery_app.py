@@ -1,4 +1,4 @@
-"""Celery: a worker of the solo pool, which executes in the process that fetches. Two of them, one for each core."""
+"""Celery: a worker of the solo pool, which executes in the process that fetches, or of the pool that is given."""
 
 import os
 import sys
@@ -23,6 +23,7 @@ def noop() -> None:
     witness.called()
 
 
+@signals.worker_process_shutdown.connect  # each process of the prefork pool
 @signals.worker_shutdown.connect
 def finish(**_: object) -> None:
     witness.finish()
@@ -34,6 +35,6 @@ if __name__ == "__main__":
             with app.producer_pool.acquire(block=True) as producer:
                 for _ in range(int(jobs)):
                     noop.apply_async(producer=producer)
-        case ["work"]:
+        case ["work", *pool]:
             quiet = ["--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel", "WARNING"]
-            app.worker_main(["worker", "--pool", "solo", "--hostname", f"{os.getpid()}@peers", *quiet])
+            app.worker_main(["worker", *(pool or ["--pool", "solo"]), "--hostname", f"{os.getpid()}@peers", *quiet])

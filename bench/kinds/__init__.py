@@ -1,0 +1,1 @@
+"""Jobs that do real work: each task kind beside the raw limit, which is the same work without Timeball."""
