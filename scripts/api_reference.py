@@ -11,7 +11,8 @@ import msgspec
 
 from timeball.api.app import ROUTES
 from timeball.api.documentation import openapi
-from timeball.api.routing import Permission, Route
+from timeball.api.routing import Route
+from timeball.domain.identity.permission import Permission
 
 INTRODUCTION: Final = """\
 <!-- Generated from the route table in src/timeball/api by `make reference`. -->
@@ -28,9 +29,10 @@ URL=http://127.0.0.1:1300
 (umask 077; echo "Authorization: Bearer $(cat ~/.local/share/timeball/admin.key)" > auth)
 ```
 
-`$JOB`, `$RUN` and the other variables stand for ids. A route needs the permission that is named beside it: keys
-with the role `admin` have `read`, `write` and `admin`, keys with the role `worker` have `worker`, and `public`
-needs no key. A request with the header `Idempotency-Key` can be repeated after a lost answer; it is executed once.
+`$JOB`, `$RUN` and the other variables stand for ids. A route needs the permission that is named beside it: the
+role `viewer` has `read`, `operator` also `run`, `editor` also `edit`, `admin` also `admin`, and `system` has all of
+them; the role `worker` has only `worker`; `key` needs any valid key, and `public` none. A request with the header
+`Idempotency-Key` can be repeated after a lost answer; it is executed once.
 """
 
 VARIABLES: Final = {
@@ -44,6 +46,8 @@ VARIABLES: Final = {
     "workerId": "$WORKER",
     "taskId": "send-mail",
     "name": "freeze",
+    "userId": "anna",
+    "tenantId": "acme",
 }
 
 QUERIES: Final = {
@@ -54,13 +58,16 @@ QUERIES: Final = {
     "GET /v1/forecast": "?bucket=1h",
     "GET /v1/stats": "?window=24h",
     "GET /v1/timeline": "?by=tag&lanes=10",
+    "GET /v1/usage": "?groupBy=user,day&from=2026-11-01",
     "GET /v1/backfills": "?jobId=$JOB",
+    "GET /v1/audit-log": "?action=job.*&limit=10",
     "GET /jobs": "?status=done",
 }
 
 SESSION: Final = "'\"$SESSION\"'"
 TOKEN: Final = "'\"$TOKEN\"'"
-HEADERS: Final = {"POST /v1/sign-in": ["-H", '"Origin: $URL"', "-H", '"Content-Type: application/json"']}
+_OF_BROWSERS: Final = ["-H", '"Origin: $URL"', "-H", '"Content-Type: application/json"']
+HEADERS: Final = {"POST /v1/sign-in": _OF_BROWSERS, "POST /v1/sign-in/provider": _OF_BROWSERS}
 """Headers that browsers send by themselves."""
 BODIES: Final[dict[str, Any]] = {
     "POST /v1/jobs:batch": [

@@ -37,6 +37,10 @@ EXPLAINED: Final[dict[str, Explained]] = {
         " missing.",
         "Use the web UI at the server's own address. Other clients send an API key instead of the cookie.",
     ),
+    "quota_exceeded": Explained(
+        "The tenant has used up its [quota](../howto/tenants.md#quotas) of jobs. `detail` names it.",
+        "Cancel jobs that are not needed, or ask an operator of the installation for a higher quota.",
+    ),
     "sign_in_refused": Explained(
         "Browsers cannot sign in at this address: it is not the server's own, or cookies would be sent over HTTP.",
         "Use the address in `detail`, or set [`--public-url`](../howto/web.md).",
@@ -84,10 +88,20 @@ EXPLAINED: Final[dict[str, Explained]] = {
         "The idempotency key was used for a request with another body.",
         "Use a new key for a new request, and the same body for a repeated one.",
     ),
+    "daily_quota_exceeded": Explained(
+        "The tenant has used up its [quota](../howto/tenants.md#quotas) of runs for this day, in UTC.",
+        "Wait until midnight, UTC: `Retry-After` has the seconds. Or ask an operator for a higher quota.",
+    ),
+    "rate_limited": Explained(
+        "The key or its tenant sends more requests than its [limit](../howto/tenants.md#rates-of-requests) allows.",
+        "Wait for the seconds of `Retry-After`, and send it again. `RateLimit` in every answer says how many requests"
+        " are left.",
+    ),
     "too_many_requests": Explained("A limit was reached.", "Wait for the seconds of `Retry-After`, and send it again."),
     "unavailable": Explained(
-        "The store or the object storage does not answer, or the server lacks memory, descriptors or disk space."
-        " Nothing was accepted.",
+        "The store, the object storage or the server cannot do this now: it does not answer, takes too long, is"
+        " stopping, or lacks memory, descriptors or disk space. Nothing was accepted, except if the connection to the"
+        " database broke during the commit: then it is unknown.",
         "Wait for the seconds of `Retry-After`, and send the request again with the same idempotency key. `/readyz` and"
         " the log name the cause.",
     ),

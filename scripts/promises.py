@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 from scripts.marked_page import fill
@@ -29,6 +30,7 @@ LEVELS = {
 _CITED = re.compile(r"\bI\d{1,2}\b")
 
 
+@cache
 def tests_by_promise() -> dict[str, list[Path]]:
     """Test modules, and checkers of the simulator, by the promises that they cite."""
     found: dict[str, list[Path]] = defaultdict(list)

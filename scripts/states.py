@@ -20,12 +20,14 @@ STATUS_MEANING: Final = {
     Status.BLOCKED: "An earlier run, its ordering key or a limit holds it back.",
     Status.QUEUED: "It is due and waits for a free slot.",
     Status.RUNNING: "A worker executes it.",
-    Status.RETRYING: "An attempt failed, was lost or was handed back. It waits for the next attempt.",
+    Status.RETRYING: "An attempt failed or was lost. It waits for the next attempt.",
     Status.SUCCEEDED: "An attempt succeeded.",
-    Status.FAILED: "It failed finally: the retry policy excludes its error from retries.",
+    Status.FAILED: "It failed finally: its error, its retry policy or its delivery (at most once) excludes a retry."
+    " A workflow that failed and a task of one that failed end so as well.",
     Status.DEAD: "Its retries are used up. It is a dead letter, and waits for a person.",
     Status.CANCELLED: "A user or a rule cancelled it.",
-    Status.SKIPPED: "It never ran: its overlap rule, catch-up rule or deadline said so. The ledger has the reason.",
+    Status.SKIPPED: "It never ran, because of its overlap rule, catch-up rule, calendar or deadline. The ledger has the"
+    " reason.",
 }
 JOB_MEANING: Final = {
     JobState.ACTIVE: "It fires as scheduled.",
@@ -105,10 +107,10 @@ def _statuses() -> str:
 
 
 def _attempt_diagram() -> str:
-    lines = ["[*] --> claimed: claim", "claimed --> started: the worker reports the start"]
+    lines = ["[*] --> claimed: claim", "claimed --> started: the worker starts it"]
     for kind in OUTCOMES:
         lines += [f"started --> {_tag(kind)}", f"{_tag(kind)} --> [*]"]
-    early = ("cancelled", "released", "lost")
+    early = ("failed", "cancelled", "released", "lost")
     lines += [f"claimed --> {_tag(kind)}" for kind in OUTCOMES if _tag(kind) in early]
     return _mermaid(lines)
 
