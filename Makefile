@@ -4,7 +4,7 @@ PYTHON  ?= python3
 VENV    := .venv
 BIN     := $(VENV)/bin
 SEEDS   ?= 10000
-JOBS    ?= 7
+JOBS    ?= 6
 WITHOUT := -p no:schemathesis -p no:anyio  # pytest plugins that no test here uses, and that every process would import
 
 .DEFAULT_GOAL := help
