@@ -26,7 +26,7 @@ W = TypeVar("W", bound=WorkerRoleConfig)
 
 
 class ServerReady(Struct):
-    """The message of a server to the workers of its command."""
+    """What the server of `timeball up --processes N` sends to the workers of the same command when it is ready."""
 
     address: str
     token: str

@@ -38,7 +38,7 @@ def wait_or_say(session: CliSession, run_id: str, sentence: str, *, wait: bool) 
 
 
 def first_run(session: CliSession, job_id: str) -> str:
-    """Wait for the first run of a job, and return its id."""
+    """Wait until a job has a run, not until that run ends. Return its id."""
     return look_until(lambda: session.client.status(job_id).run_id)
 
 

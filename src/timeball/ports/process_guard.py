@@ -23,5 +23,5 @@ class Guard(Protocol):
         ...
 
     def kill_all(self) -> None:
-        """Kill every job process at once. A task that waits for one of these processes sees it end."""
+        """Kill every job process at once. Code that waits for one of these processes sees it end."""
         ...

@@ -28,7 +28,8 @@ class Subscription:
 
 
 class LocalWakeups:
-    """Implements `ports.wakeups.Wakeups`. `wake_all` sends a topic to the other servers."""
+    """Implements `ports.wakeups.Wakeups`: wakes the loops of this process that wait for a topic, and sends the topic to
+    the other servers with the function that it is given."""
 
     def __init__(self, wake_all: Callable[[str], None]) -> None:
         self._wake_all = wake_all

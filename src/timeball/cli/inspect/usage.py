@@ -84,7 +84,8 @@ def _csv(request: ApiRequest[UsageGroups], params: dict[str, object]) -> ApiRequ
 
 
 def _rounded(number: Decimal) -> str:
-    """Return a number with at most 4 decimal places: the exact one is in the JSON."""
+    """Return a number with at most 4 decimal places, or 4 significant digits if it is between -1 and 1. The exact
+    number is in the JSON output."""
     return f"{number:,.4f}".rstrip("0").rstrip(".") if number == 0 or abs(number) >= 1 else f"{number:.4g}"
 
 

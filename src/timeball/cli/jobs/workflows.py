@@ -257,7 +257,9 @@ def cancel(session: CliSession, run: str) -> None:
 @click.option("--wait", is_flag=True, help="Wait until the run ends; exit with 1 unless it succeeds.")
 @connected
 def retry(session: CliSession, run: str, *, wait: bool) -> None:
-    """Retry a workflow run from the tasks that failed. Tasks that succeeded are kept."""
+    """Retry a workflow run: a new run executes the tasks that failed, and those that were skipped because of them.
+
+    Tasks that succeeded keep their results, unless a task that they need runs again."""
     from timeball.client.requests import workflows as requests
 
     found = session.ask(requests.retry_workflow_run(session.run_id(run)), wait=wait)

@@ -101,7 +101,8 @@ class JobPlan(Struct, frozen=True):
 
 
 class _Gap(Struct):
-    """A span that is still being extended."""
+    """Consecutive fires that do not become runs, with one verdict. The plan may still extend it, and then makes a
+    `Span` of it."""
 
     first: Micros
     last: Micros

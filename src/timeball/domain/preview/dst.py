@@ -25,7 +25,7 @@ _REACH = 3 * DAY
 
 @dataclass(frozen=True, slots=True)
 class ClockChange:
-    """One clock change of a zone. All values are in seconds; wall times are given as if they were UTC."""
+    """One clock change of a zone. All fields are in seconds; wall times are given as if they were UTC."""
 
     at: int
     """The instant of the change."""

@@ -1,1 +1,1 @@
-"""Tasks: what a job executes, and the retry policy for failed attempts."""
+"""Tasks: what a run executes, and the retry policy for failed attempts."""

@@ -123,7 +123,8 @@ class OutputLines:
         self.result: str | None = None
 
     def feed(self, text: str) -> None:
-        """Process a piece of output, with a few scans of the text, however many lines it has."""
+        """Find progress and results in the next piece of output, with a few scans of the text, however many lines it
+        has."""
         head, newline, rest = text.partition("\n")
         self._go_on(head)
         if not newline:

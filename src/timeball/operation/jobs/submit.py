@@ -287,7 +287,7 @@ class Submit:
                     prepared[at] = _repetition(known, key)
 
     async def _persist(self, submissions: Sequence[Submission]) -> Sequence[Submitted]:
-        """Persist one batch. Due runs are assigned to idle workers in the same transaction."""
+        """Persist one batch. Due runs are assigned to idle workers in the same transaction, as far as there are any."""
         context = self._context
         async with context.idle_workers.reserve() as wants:
             try:

@@ -61,7 +61,8 @@ class OverviewStore(Protocol):
         ...
 
     async def forget_statistics(self, lead: Lead) -> int:
-        """Delete statistics that are older than `tally.WIDTH_LIFE`. Return the number of deleted intervals."""
+        """Delete some intervals of statistics that are older than `tally.WIDTH_LIFE`. Return their number; 0: none is
+        left."""
         ...
 
     async def statistics(self, tenant: str, width: Micros, since: Micros, until: Micros) -> dict[Micros, RunTally]:

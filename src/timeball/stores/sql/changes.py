@@ -110,7 +110,7 @@ def record_progress(tx: Tx, steps: Sequence[Progress], now: Micros) -> None:
 
 
 def record_planned(tx: Tx, jobs: Iterable[Job]) -> None:
-    """Add jobs whose runs were planned to `tx.changes`, so that the events of these runs can name their jobs."""
+    """Add planned jobs to `tx.changes` if a client listens, so that the events of their new runs can name the jobs."""
     if tx.is_watched:
         _record(tx, list(jobs), _seen)
 

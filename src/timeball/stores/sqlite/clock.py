@@ -158,8 +158,8 @@ class SteadyClock:
         return self._answered
 
     def _read_together(self) -> tuple[Micros, Micros]:
-        """Read both clocks, at most `MAX_SLEW` apart if possible: the process may be stopped between two readings, so
-        they are repeated a few times."""
+        """Read the wall clock and the monotonic clock. The process may be stopped between the two readings, so they are
+        repeated, up to `MAX_READINGS` times, until both were taken within `MAX_SLEW`."""
         wall = at = 0
         for _ in range(MAX_READINGS):
             before, wall, at = self._monotonic(), self.wall(), self._monotonic()

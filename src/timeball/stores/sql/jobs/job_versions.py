@@ -85,8 +85,9 @@ async def keep(tx: Tx, replaced: Sequence[ReplacedSpec]) -> None:
 
 async def trim(tx: Tx, jobs: Iterable[Job]) -> None:
     """Delete one former spec of each of these jobs, which were just updated and are locked: the newest one beyond the
-    `MAX_VERSIONS` that are listed. It stays if a run executed it, or if the job has `MAX_RUNS_COMPARED` or more live or
-    finished runs. A job whose version is at most `MAX_VERSIONS` has no such spec."""
+    `MAX_VERSIONS` that are listed. It stays if a live or finished run refers to it, or if the job has
+    `MAX_RUNS_COMPARED` or more live runs, or as many finished ones. A job whose version is at most `MAX_VERSIONS` has
+    no such spec."""
     for job in jobs:
         if job.version <= MAX_VERSIONS:
             continue

@@ -158,8 +158,8 @@ async def _count_pending(tx: Tx, after: str, before: Micros) -> tuple[bool, str]
 
 
 async def recount_after(tx: Tx, run_id: str) -> None:
-    """Take the runs after an id out of the sums, so that they count as runs that are not in them. Ids after it are made
-    once more, because the clock was set back."""
+    """Subtract runs with ids after `run_id` from the sums of usage, so that maintenance adds them again later. The
+    clock was set back: new runs get ids in this range, which would never be added otherwise."""
     mark = scalar(await tx.fetch(MARK))
     if mark is None or mark <= run_id:
         return

@@ -244,8 +244,8 @@ def _newest_due(plan: JobPlan, now: Micros) -> Micros | None:
 
 
 def _admit(run: NewRun, live: LiveRuns | None, tail: Tail, now: Micros) -> int | None:
-    """Return the holds of a new run. If the overlap policy skips the run, return None and add its fire to the ledger
-    row."""
+    """Apply the overlap policy to a new run. Return `Hold.OVERLAP` if the run waits for an earlier one, 0 if it does
+    not, and None if the policy skips it: its fire is then counted in a ledger row."""
     if live is None:
         tail.close()
         return 0
