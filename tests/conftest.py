@@ -22,6 +22,7 @@ from tests.support.run_order import best_order
 DSN_VARIABLE = "TIMEBALL_TEST_POSTGRES"
 WORKER_KEY = "timeball_postgres_dsn"
 MAX_CONNECTIONS = 300
+USUAL_UMASK = 0o022
 
 # How long something takes says more about the machine than about the code.
 settings.register_profile("timeball", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -46,6 +47,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Put the tests in the order that suits parallel processes."""
     if hasattr(config, "workerinput"):
         items[:] = [items[at] for at in best_order([item.nodeid for item in items])]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Give each test the usual umask. A server in the process of an earlier test has set a private one, with which jobs
+    of other users cannot read the files that a test writes for them."""
+    os.umask(USUAL_UMASK)
 
 
 def pytest_collection_finish() -> None:

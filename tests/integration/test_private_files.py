@@ -11,11 +11,6 @@ from tests.support.processes import Api, Process, data_dir, free_port, running_u
 SHELL = {"task": {"kind": "shell", "command": "echo done"}}
 
 
-@pytest.fixture(autouse=True)
-def usual_umask() -> None:
-    assert os.umask(0o022) in (0o022, 0o077), "the tests run with a usual umask"
-
-
 def open_to_others(folder: Path) -> list[str]:
     return [
         f"{stat.filemode(path.lstat().st_mode)} {path.relative_to(folder)}"

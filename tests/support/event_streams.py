@@ -64,6 +64,12 @@ class EventReader:
             if frame.type == kind and where(frame.data):
                 return frame
 
+    async def first(self, *kinds: str) -> Frame:
+        """The first event of one of these types, past all others."""
+        while (frame := await self.next()).type not in kinds:
+            pass
+        return frame
+
     async def taken(self, count: int) -> list[Frame]:
         return [await self.next() for _ in range(count)]
 

@@ -71,6 +71,8 @@ class EventHub:
         """The instant until which the changes of a tenant are sent to the other servers, by tenant; the key `*` means
         all tenants."""
         self._has_lost_messages = False
+        self._was_connected = False
+        """True after the first connection between this server and the others."""
         self._published_at: Micros | None = None
         self._alive_at: Micros = 0
         self._announce_at: Micros = 0
@@ -234,7 +236,9 @@ class EventHub:
         lists for the next publication. `text` is None if messages may have been lost; then all listeners get a
         `reset`."""
         if text is None:
-            self._has_lost_messages = self.is_active
+            # Without a connection, announcements were lost too, so this server may have stopped collecting changes.
+            self._has_lost_messages = self.is_active or self._was_connected
+            self._was_connected = True
             self.reset()
             return
         message = read_message(text)

@@ -79,6 +79,8 @@ class PostgresWakeups:
                 if self._something.is_set():
                     idle = 0
                     await asyncio.sleep(NOTIFY_DELAY)
+                    if connection.is_closed():
+                        break  # the next connection sends what is waiting
                     topics, self._topics = self._topics, {}
                     messages, self._messages = self._messages, []
                     self._something.clear()

@@ -167,6 +167,24 @@ def test_lost_messages_are_a_reset_at_the_other_server() -> None:
     assert types(listener) == ["reset"]
 
 
+def test_after_an_outage_in_which_announcements_expired_the_listeners_of_the_other_server_are_reset() -> None:
+    """While the connection is down, a server forgets the listeners elsewhere, and collects nothing for them."""
+    work, page = Server(1), Server(2)
+    work.hub.received(None, work.now, TIME)  # its first connection
+    listener = page.listen()
+    page.turn()
+    page.tell(work)
+    work.turn(ANNOUNCED_FOR)
+    assert not work.hub.is_active
+    work.happen(created(job(1)))
+    work.hub.received(None, work.now, TIME)
+    page.turn(5 * SECOND)
+    page.tell(work)
+    work.turn()
+    work.tell(page)
+    assert types(listener) == ["reset"]
+
+
 def test_messages_that_this_version_cannot_read_change_nothing() -> None:
     server = Server()
     listener = server.listen()
