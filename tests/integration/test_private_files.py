@@ -1,10 +1,7 @@
 """Files that a server keeps can be read by its own user alone (I31), whatever its umask is."""
 
-import os
 import stat
 from pathlib import Path
-
-import pytest
 
 from tests.support.processes import Api, Process, data_dir, free_port, running_up, until
 

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.support.run_order import LONG, best_order, spread
 
 ROOT = Path(__file__).parents[3]
@@ -37,3 +39,11 @@ def test_tests_that_wait_are_spread_over_those_that_compute() -> None:
     order = best_order([*waiting, *computing])
     for begin in range(0, 100, 20):
         assert sum(at < 10 for at in order[begin : begin + 20]) == 2
+
+
+@pytest.mark.xdist_group("one-process")
+def test_the_tests_of_a_group_run_in_one_process(request: pytest.FixtureRequest) -> None:
+    """pytest-xdist keeps them together by the ends of their ids, which it cannot write with every version of pytest."""
+    if getattr(request.config, "workerinput", None) is None or not request.config.option.loadgroup:
+        pytest.skip("needs --dist loadgroup")
+    assert request.node.nodeid.endswith("@one-process")
