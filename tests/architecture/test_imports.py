@@ -27,7 +27,7 @@ OPTIONS = {
 }
 """The only keys of a contract, beside its name: all others of import-linter let imports through."""
 WITHOUT_LAYER = {
-    "telemetry": "logs and traces, for every layer above ports",
+    "telemetry": "logs, traces and metrics, for every layer above ports",
 }
 
 

@@ -21,6 +21,7 @@ from timeball.ports.clock import Rng
 from timeball.ports.object_store import Objects
 from timeball.ports.store.registry import Key
 from timeball.ports.store.store import Store
+from timeball.server.metrics import ServerMetricsPage
 from timeball.server.readiness import ReadinessProbe
 from timeball.server.server import Server
 
@@ -96,7 +97,14 @@ async def serving(
 
 def _app(server: Server, **options: Any) -> Application:
     ready = ReadinessProbe(server, lambda: False)
-    return create_app(server.context, server.gateway, ready=ready, new_secret=system.secret, version="0.0.0", **options)
+    return create_app(
+        server.context,
+        server.gateway,
+        ready=ready,
+        new_secret=system.secret,
+        version="0.0.0",
+        **{"read_metrics": ServerMetricsPage(server, "0.0.0"), **options},
+    )
 
 
 def beside(api: Api, **options: Any) -> Api:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from importlib.resources.abc import Traversable
 from typing import Final
 from urllib.parse import unquote
@@ -114,6 +115,8 @@ def create_app(
     ready: Callable[[], Awaitable[Readiness]],
     new_secret: Callable[[], str],
     version: str,
+    read_metrics: Callable[[], Awaitable[bytes]],
+    open_metrics: bool = False,
     stopping: Callable[[], bool] = lambda: False,
     site: Site = LOCAL_SITE,
     provider: IdentityProvider = NO_PROVIDER,
@@ -122,9 +125,12 @@ def create_app(
 ) -> Paths:
     """Return the API over a store and the worker protocol. `ready` returns the checks of the store and the loops;
     `new_secret` returns an unguessable secret for a new API key; `stopping` returns True when the server is stopping.
+    `read_metrics` returns the text of `/metrics`, which needs no key with `open_metrics`.
     `site` is the address for browsers, `static_files` the folder of the web UI if it is not the built one. `provider`
     verifies the tokens of users, and signs them in.
     """
+    if open_metrics:
+        routes = [replace(each, permission=_OPENED.get(each.permission, each.permission)) for each in routes]
     accounts = Accounts(context)
     authenticate = Authenticator(context, accounts, provider.tokens)
     sessions = Sessions(context, site, None if provider.sign_in is None else provider.sign_in.issuer)
@@ -148,6 +154,7 @@ def create_app(
         forget_tenant=forget_tenant,
         sessions=sessions,
         sign_in=provider.sign_in,
+        metrics=read_metrics,
         version=version,
         documents=Documents(routes, version, site.address.base_path),
         stopping=stopping,
@@ -161,6 +168,9 @@ def create_app(
     endpoints = {path: _endpoint(path, methods, services, authenticate) for path, methods in paths.items()}
     default = PageEndpoint([], services, authenticate)
     return Paths(endpoints, default=default, base_path=site.address.base_path)
+
+
+_OPENED: Final = {Permission.METRICS: Permission.PUBLIC}
 
 
 def _checks(authenticate: Authenticator, sessions: Sessions) -> Callable[[Credential], Awaitable[Caller]]:

@@ -9,19 +9,21 @@ from typing import Final, assert_never
 
 from timeball.api.sign_in.accounts import Accounts
 from timeball.api.sign_in.remember import REMEMBER, remember
-from timeball.domain.errors import Unauthorized
+from timeball.domain.errors import Unauthorized, Unavailable
 from timeball.domain.identity.account import account_id
 from timeball.domain.identity.caller import Caller, CredentialKind
 from timeball.domain.identity.permission import Permission
 from timeball.domain.identity.token_claims import TokenIdentity
 from timeball.domain.identity.worker_key import served_tenants
-from timeball.domain.instant import Micros, render
+from timeball.domain.instant import DAY, Micros, render
 from timeball.operation.context import OperationContext
 from timeball.ports.identity_provider import TokenVerifier
 from timeball.ports.store.registry import Key
 from timeball.ports.store.sign_in import SessionUser, WebSession
 
 MAX_CREDENTIAL_LENGTH: Final = 8_192
+TRUSTED_WITHOUT_STORE: Final = DAY
+"""Microseconds for which a key that was valid may read metrics while the store does not answer."""
 _UNKNOWN: Final[tuple[Micros, Caller | None]] = (0, None)
 """The entry for a key that is not in the cache. It has expired, so that the key is looked up."""
 
@@ -49,7 +51,14 @@ class Authenticator:
                 user = await self._tokens.verify(credential)
                 caller = await self._accounts.admit(caller_of_user(user, "jwt"), user.subject)
             else:
-                key = await self._find(digest)
+                try:
+                    key = await self._find(digest)
+                except Unavailable:
+                    # metrics are needed most while the store is away
+                    if caller is None or permission is not Permission.METRICS or not self._is_recent(believed_until):
+                        raise
+                    caller.require(permission)
+                    return caller
                 caller = None if key is None else caller_of(key)
                 if key is not None and key.is_expired(self._store.now()):
                     raise Unauthorized(_expired(key))
@@ -57,6 +66,9 @@ class Authenticator:
             raise Unauthorized("this API key is unknown; it is mistyped or was revoked")
         caller.require(permission)
         return caller
+
+    def _is_recent(self, believed_until: Micros) -> bool:
+        return self._clock.monotonic() - believed_until < TRUSTED_WITHOUT_STORE
 
     async def find(self, secret: str) -> Key | None:
         """Return the valid key with this secret, or None. Raise `Unauthorized` if it has expired."""

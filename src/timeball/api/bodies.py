@@ -19,7 +19,7 @@ from timeball.jobspec.documents import Millis
 from timeball.ports.worker_protocol import SessionId
 
 Word = Annotated[str, Meta(max_length=200)]
-Scope = Literal["read", "run", "edit", "admin", "system", "worker"]
+Scope = Literal["read", "run", "edit", "admin", "system", "metrics", "worker"]
 Words = Annotated[list[Word], Meta(max_length=50)]
 
 

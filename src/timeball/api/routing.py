@@ -65,6 +65,8 @@ class Services:
     sessions: Sessions
     sign_in: SignInProvider | None
     """The identity provider that browsers sign in with; None: there is none."""
+    metrics: Callable[[], Awaitable[bytes]]
+    """Returns the text of `/metrics`."""
     version: str
     documents: Callable[[], Awaitable[Mapping[str, Answer]]]
     """Returns the pages `/openapi.json` and `/docs`. They are created with the first request, which takes a second."""
@@ -223,7 +225,7 @@ class Route:
     def is_rated(self) -> bool:
         """True if its requests count for the limits of their rate. Workers have to keep their leases, and an operator
         of the installation has to be able to change a limit."""
-        return self.permission not in (Permission.PUBLIC, Permission.WORKER, Permission.SYSTEM)
+        return self.permission not in (Permission.PUBLIC, Permission.WORKER, Permission.SYSTEM, Permission.METRICS)
 
 
 def answer_json(value: Any, status: int = 200, headers: Headers | None = None) -> Answer:

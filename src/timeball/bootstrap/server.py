@@ -6,9 +6,9 @@ import asyncio
 import contextlib
 import errno
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import structlog
 import uvicorn
@@ -33,6 +33,9 @@ from timeball.ports.store.store import Store
 from timeball.server.loops.archiver import DayArchiver
 from timeball.server.readiness import ReadinessProbe
 from timeball.server.server import Server
+
+if TYPE_CHECKING:
+    from timeball.server.metrics import ServerMetricsPage
 
 LAST_ANSWERS: Final = 5
 """Maximum number of seconds that a stopping server waits for answers in progress."""
@@ -92,6 +95,8 @@ async def start_server(
         ready=ReadinessProbe(server, stopping.is_set),
         new_secret=system.secret,
         version=timeball.__version__,
+        read_metrics=_metrics(server, config),
+        open_metrics=config.metrics_open,
         stopping=stopping.is_set,
         site=site,
         provider=_identity_provider(config, store, stack),
@@ -116,6 +121,24 @@ async def start_server(
     remember(config.data_dir, port, secure=certificate is not None)
     scheme = "http" if certificate is None else "https"
     return StartedServer(server, f"{scheme}://{host}:{port}", site, key, is_new)
+
+
+def _metrics(server: Server, config: ServerConfig) -> Callable[[], Awaitable[bytes]]:
+    pages: list[ServerMetricsPage] = []
+
+    async def read() -> bytes:
+        if not pages:
+            pages.append(await asyncio.to_thread(_metrics_page, server, config))
+        return await pages[0]()
+
+    return read
+
+
+def _metrics_page(server: Server, config: ServerConfig) -> ServerMetricsPage:
+    # imported here, because servers that are not scraped would lose 60 ms
+    from timeball.server.metrics import ServerMetricsPage
+
+    return ServerMetricsPage(server, timeball.__version__, by_tenant=config.metrics_tenants)
 
 
 def _site(config: ServerConfig, port: int) -> Site:

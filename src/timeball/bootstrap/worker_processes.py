@@ -48,13 +48,14 @@ def supervised(config: WorkerConfig | UpConfig, *, server: bool = False) -> int 
 def share_of(config: W, number: int) -> W:
     """Return the settings of one of the processes, which are numbered from 1."""
     count = config.processes
-    memory, slots = config.memory_mb, config.slots
+    memory, slots, listen = config.memory_mb, config.slots, config.metrics_listen
     return replace(
         config,
         name=f"{config.name}-{number}",
         slots=None if slots is None else slots // count + (number <= slots % count),
         cpu=config.cpu / count,
         memory_mb=None if memory is None else memory // count,
+        metrics_listen=None if not listen or not listen[1] else (listen[0], listen[1] + number - 1),
     )
 
 

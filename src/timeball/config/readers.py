@@ -63,6 +63,12 @@ def whole(low: int, high: int) -> Callable[[Any], int]:
     return read
 
 
+def listen(value: Any) -> tuple[str, int]:
+    """Read `host:port`, `[::1]:port`, or a port of the loopback address."""
+    host, _, port = text(str(value)).rpartition(":")
+    return host.strip("[]") or "127.0.0.1", whole(0, 65_535)(port)
+
+
 def cpus(value: Any) -> float:
     try:
         count = math.nan if isinstance(value, bool) else float(str(value))

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from timeball.config import destinations, trust
 from timeball.config.identity_settings import Identifying
+from timeball.config.metrics_settings import Measuring, MeasuringWorkers
 from timeball.config.readers import SQLITE
 from timeball.config.setting import ROW, Role, Setting
 from timeball.config.settings import (
@@ -35,7 +36,7 @@ class ClientConfig(Connecting):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServerConfig(Listening, Storing, Serving, Identifying, Logging):
+class ServerConfig(Listening, Storing, Serving, Identifying, Measuring, Logging):
     @property
     def sqlite_path(self) -> Path | None:
         """The path of the SQLite database, or None if the store is PostgreSQL."""
@@ -47,7 +48,7 @@ class ServerConfig(Listening, Storing, Serving, Identifying, Logging):
 
 
 @dataclass(frozen=True, kw_only=True)
-class WorkerRoleConfig(Executing):
+class WorkerRoleConfig(Executing, MeasuringWorkers):
     """The settings of a process that executes runs: `timeball worker` and `timeball up`."""
 
     protected: tuple[Path, ...]

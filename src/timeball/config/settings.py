@@ -15,6 +15,7 @@ from pathlib import Path
 from timeball import host
 from timeball.config import destinations, places, values
 from timeball.config.identity_settings import Identifying
+from timeball.config.metrics_settings import Measuring, MeasuringWorkers
 from timeball.config.readers import DEFAULT_PORT
 from timeball.config.setting import setting
 from timeball.domain import duration, retention
@@ -369,4 +370,4 @@ class Moving:
     """The place where the servers on the target store keep large values; None if no setting names a place."""
 
 
-GROUPS = (Connecting, Listening, Storing, Serving, Identifying, Executing, Logging, Moving)
+GROUPS = (Connecting, Listening, Storing, Serving, Identifying, Executing, Measuring, MeasuringWorkers, Logging, Moving)

@@ -14,6 +14,7 @@ from timeball.operation.storage.large_values import LargeValueStore
 from timeball.operation.storage.search_archive import Archive
 from timeball.ports.clock import Clock, Rng
 from timeball.ports.idle_workers import IdleWorkers, NoIdleWorkers
+from timeball.ports.metrics import ServerMetrics
 from timeball.ports.store.store import Store
 from timeball.ports.wakeups import Wakeups
 
@@ -35,6 +36,8 @@ class OperationContext:
     """The exports of the audit log in progress on this server."""
     limits: KnownLimits = field(default_factory=KnownLimits)
     """The limits of the tenants."""
+    metrics: ServerMetrics = field(default_factory=ServerMetrics)
+    """What the components of this server count for `/metrics`."""
     archive: Archive | None = None
     """The archive of finished runs that have left the store, if there is one."""
     large_value_store: LargeValueStore = field(default_factory=LargeValueStore)

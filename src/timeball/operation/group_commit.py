@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
 from timeball.domain.errors import Unavailable
+from timeball.ports.metrics import Histogram
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -24,11 +25,14 @@ class GroupCommit(Generic[Item, Result]):
         commit: Callable[[Sequence[Item]], Awaitable[Sequence[Result]]],
         limit: int = 1_000,
         max_waiting: int | None = None,
+        sizes: Histogram | None = None,
     ) -> None:
-        """`max_waiting`: while so many items wait for a commit, further ones are refused; None: none is refused."""
+        """`max_waiting`: while so many items wait for a commit, further ones are refused; None: none is refused.
+        `sizes`: where the numbers of items that shared a commit are counted."""
         self._commit = commit
         self._most = limit
         self._max_waiting = max_waiting
+        self._sizes = sizes
         self._waiting = 0
         """Number of items in the queue."""
         self._queue: list[tuple[Sequence[Item], asyncio.Future[Sequence[Result]]]] = []
@@ -63,6 +67,8 @@ class GroupCommit(Generic[Item, Result]):
                     if not answer.done():
                         answer.set_exception(error)
                 continue
+            if self._sizes is not None:
+                self._sizes.observe(len(items))
             position = 0
             for part, answer in batch:
                 if not answer.done():

@@ -50,6 +50,10 @@ class Loop(ABC):
         self._subscription = Subscription()
         self.succeeded_at: Micros | None = None
         """The end of the last successful turn, in microseconds of the monotonic clock."""
+        self._started_at = clock.monotonic()
+        self.succeeded_turns = 0
+        """Number of successful turns."""
+        self.failed_turns = 0
         self._failure = ""
         """The kind of error of the failed turns since the last success; empty if there was none."""
 
@@ -58,6 +62,12 @@ class Loop(ABC):
         """Do work that is due. Return the number of microseconds to sleep before the next turn; a wakeup ends the
         sleep early.
         """
+
+    @property
+    def time_without_success(self) -> Micros:
+        """The time since the end of the last successful turn, or since the start if there was none."""
+        last = self._started_at if self.succeeded_at is None else self.succeeded_at
+        return self._clock.monotonic() - last
 
     def problem(self) -> str:
         """Return why the loop counts as failed, or an empty string if its last success is recent."""
@@ -98,9 +108,11 @@ class Loop(ABC):
                 delay = min(TICK, await self.turn())
                 failures = 0
                 self._failure = ""
+                self.succeeded_turns += 1
                 self.succeeded_at = self._clock.monotonic()
             except Exception as error:
                 failures += 1
+                self.failed_turns += 1
                 delay = min(TICK, 50 * MILLISECOND << min(failures, 5))
                 self._report(error, failures)
             if self._task is me:

@@ -66,8 +66,8 @@ class Attempts:
         """`may_start` is called right before an attempt starts; it returns False if the session of the worker has
         ended. `kinds` are the task kinds that the worker accepts; None accepts all.
         """
-        self._occupied = OccupiedSlots(slots, pools)
-        self._reader = Reader(executors, kinds, self._occupied.pools)
+        self.occupied = OccupiedSlots(slots, pools)
+        self._reader = Reader(executors, kinds, self.occupied.pools)
         self._clock = clock
         self._alarms = alarms
         self._outbox = outbox
@@ -94,13 +94,13 @@ class Attempts:
         if self.closed or self._outbox.congested or self._short_until:
             return 0
         if self._crowded_until:
-            return self._occupied.free_in_each_pool
-        return self._occupied.free
+            return self.occupied.free_in_each_pool
+        return self.occupied.free
 
     @property
     def room(self) -> dict[str, int]:
         """Return the number of free slots of each pool."""
-        return self._occupied.room
+        return self.occupied.room
 
     @property
     def is_overloaded(self) -> bool:
@@ -133,9 +133,9 @@ class Attempts:
                 continue
             work = self._reader.read(assignment)
             attempt = self._held[assignment.token] = HeldAttempt.of(assignment, work, self._outbox)
-            fits = self._occupied.fits_pool(work)
-            self._occupied.take(work)
-            if self.closed or self._occupied.overbooked:
+            fits = self.occupied.fits_pool(work)
+            self.occupied.take(work)
+            if self.closed or self.occupied.overbooked:
                 self._end(attempt, Released())
             elif not fits:
                 self._refuse(attempt)
@@ -145,10 +145,10 @@ class Attempts:
                 attempt.alarm = self._alarms.at(due, partial(self._lanes.put, attempt))
             else:
                 self._lanes.put(attempt)
-        if self._occupied.any:
+        if self.occupied.any:
             self._idle.clear()
         for suspended in self._suspended.values():
-            if suspended.suspension is not None and not self._occupied.fits(suspended.work):
+            if suspended.suspension is not None and not self.occupied.fits(suspended.work):
                 suspended.suspension.taken = True
 
     def confirm(self, attempts: list[HeldAttempt]) -> None:
@@ -211,7 +211,7 @@ class Attempts:
             ],
         )
         self._suspended[attempt.token] = attempt
-        self._occupied.leave(attempt.work)
+        self.occupied.leave(attempt.work)
         self._outbox.pausing(attempt, "paused")
 
     def _go_on_if_unused(self, attempt: HeldAttempt) -> None:
@@ -238,7 +238,7 @@ class Attempts:
             for alarm in suspension.alarms:
                 self._alarms.cancel(alarm)
             del self._suspended[attempt.token]
-            self._occupied.take(attempt.work)
+            self.occupied.take(attempt.work)
             self._idle.clear()
 
     def _limit(self, attempt: HeldAttempt, ends_by: Micros) -> None:
@@ -386,15 +386,15 @@ class Attempts:
             self._outbox.ended(attempt)
         if attempt.suspension is not None:
             self._take_back(attempt)
-        self._occupied.leave(attempt.work)
+        self.occupied.leave(attempt.work)
         if self._suspended:
             self._let_go_on()
-        if not self._occupied.any and not self._suspended:
+        if not self.occupied.any and not self._suspended:
             self._idle.set()
 
     def _let_go_on(self) -> None:
         """Resume suspended attempts whose slots are free again, the longest suspended first."""
         for attempt in list(self._suspended.values()):
             taken = attempt.suspension is not None and attempt.suspension.taken
-            if taken and self._occupied.fits(attempt.work):
+            if taken and self.occupied.fits(attempt.work):
                 self._go_on(attempt)

@@ -33,6 +33,12 @@ class OccupiedSlots:
         return self._occupied > self._slots
 
     @property
+    def use(self) -> dict[str, tuple[int, int]]:
+        """The number of slots, and of occupied ones: of each pool, and of the whole worker with the name `all`."""
+        pools = {pool: (slots, self._by_pool[pool]) for pool, slots in self.pools.slots.items()}
+        return {"all": (self._slots, self._occupied), **pools}
+
+    @property
     def room(self) -> dict[str, int]:
         """The number of free slots of each pool."""
         return {pool: max(0, slots - self._by_pool[pool]) for pool, slots in self.pools.slots.items()}

@@ -89,8 +89,27 @@ class Worker:
         """Set once a server has ordered the worker to drain."""
         self._ended = asyncio.Event()
         self._failure: Exception | None = None
+        self.opened_sessions = 0
+        self.taken_attempts = 0
         self.registered = asyncio.Event()
         """Set once a server has accepted the worker."""
+
+    @property
+    def version(self) -> str:
+        return self._hello.version
+
+    @property
+    def slots(self) -> dict[str, tuple[int, int]]:
+        """The number of slots, and of occupied ones, by pool (`OccupiedSlots.use`)."""
+        return self._attempts.occupied.use
+
+    @property
+    def is_connected(self) -> bool:
+        return self._session is not None and not self._session.lost and not self._ended.is_set()
+
+    @property
+    def is_draining(self) -> bool:
+        return self._attempts.closed
 
     @property
     def session(self) -> str | None:
@@ -184,6 +203,7 @@ class Worker:
             while self._leaving is None:  # a draining worker without a session holds nothing, and ends
                 self._session = session = await self._register(backoff)
                 self.registered.set()
+                self.opened_sessions += 1
                 began = self._clock.monotonic()
                 try:
                     await session.run()
@@ -310,6 +330,7 @@ class Worker:
             log.warning("a server ordered this worker to drain: it takes nothing new, finishes its runs and leaves")
             self._leaving = asyncio.create_task(self._leave(), name="timeball worker leaving")
             self._attempts.closed = True  # assignments of the same answer are released
+        self.taken_attempts += len(orders.assignments)
         self._attempts.take(orders.assignments, arrived)  # first: this answer may cancel new attempts
         for token in orders.lost:
             self._attempts.stop(token, Stop.LOST)

@@ -1539,6 +1539,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/metrics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The metrics of this server, for Prometheus
+         * @description The text format of Prometheus. It needs a key with the scope `metrics`, or a server with --metrics-open. While the store does not answer, a key that was valid within the last day is accepted.
+         */
+        get: operations["getMetrics"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/openapi.json": {
         parameters: {
             query?: never;
@@ -4051,7 +4071,7 @@ export interface components {
             /** @default  */
             name?: string;
             /** @default null */
-            scopes?: ("admin" | "edit" | "read" | "run" | "system" | "worker")[] | null;
+            scopes?: ("admin" | "edit" | "metrics" | "read" | "run" | "system" | "worker")[] | null;
             /** @default null */
             labels?: string[] | null;
             /** @default null */
@@ -8107,6 +8127,30 @@ export interface operations {
                     "application/json": components["schemas"]["Ready"];
                 };
             };
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+        };
+    };
+    getMetrics: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/plain": string;
+                };
+            };
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
             500: components["responses"]["Problem500"];
             503: components["responses"]["Problem503"];
         };

@@ -1,4 +1,4 @@
-"""Routes for liveness, readiness and the description of the API. They need no key."""
+"""Routes for liveness, readiness, metrics and the description of the API. Only metrics need a key."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from msgspec import Struct
 from timeball.api.problems import CONTENT_TYPE, NotReady, headers, problem
 from timeball.api.routing import Answer, Call, Route, answer_json
 from timeball.domain.identity.permission import Permission
+
+PROMETHEUS: Final = b"text/plain; version=0.0.4; charset=utf-8"
 
 
 class Alive(Struct, frozen=True):
@@ -35,6 +37,10 @@ async def readyz(call: Call) -> Answer:
     error = NotReady(f"not ready: {'; '.join(f'{name} ({problem})' for name, problem in found.problems.items())}")
     body = msgspec.structs.replace(problem(error), checks=found.checks)
     return Answer(msgspec.json.encode(body), 503, CONTENT_TYPE, headers(error))
+
+
+async def metrics(call: Call) -> Answer:
+    return Answer(await call.services.metrics(), content_type=PROMETHEUS)
 
 
 async def openapi(call: Call) -> Answer:
@@ -69,6 +75,18 @@ ROUTES: Final = (
         ),
         handle=readyz,
         answer=Ready,
+    ),
+    Route(
+        method="GET",
+        path="/metrics",
+        permission=Permission.METRICS,
+        summary="The metrics of this server, for Prometheus",
+        description=(
+            "The text format of Prometheus. It needs a key with the scope `metrics`, or a server with --metrics-open."
+            " While the store does not answer, a key that was valid within the last day is accepted."
+        ),
+        handle=metrics,
+        content_type="text/plain",
     ),
     Route(
         method="GET",

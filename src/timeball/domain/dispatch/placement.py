@@ -225,6 +225,15 @@ def need_of(profile: str) -> Need:
     return Need(int(slots), int(cpu), int(memory), frozenset(labels.split()))
 
 
+def queue_name(profile: str | None) -> str:
+    """Return the name of the queue of a profile for metrics: what its runs need of a worker, apart from resources, as
+    `gpu,kind:shell`. It is `default` for runs that need no label."""
+    if profile is None:
+        return "default"
+    labels, kinds, _ = _sorted_labels(need_of(profile).labels)
+    return ",".join([*sorted(labels), *sorted(f"kind:{each[1:]}" for each in kinds)]) or "default"
+
+
 def tenant_of(profile: str | None) -> str:
     """Return the tenant of the runs of a profile. None is the profile of runs without requirements."""
     labels = () if profile is None else need_of(profile).labels

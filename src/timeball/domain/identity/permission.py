@@ -21,6 +21,8 @@ class Permission(StrEnum):
     """Manage the keys and the users of the tenant."""
     SYSTEM = "system"
     """Manage tenants and the whole fleet."""
+    METRICS = "metrics"
+    """Read the metrics of servers, which count the runs of all tenants."""
     WORKER = "worker"
     """Send messages of the worker protocol."""
     KEY = "key"

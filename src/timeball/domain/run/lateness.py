@@ -22,8 +22,12 @@ class Lateness(Struct, frozen=True):
     """The time from the claim until the worker started the run."""
 
     @property
+    def parts(self) -> tuple[Micros, Micros, Micros, Micros]:
+        return self.scheduler, self.blocked, self.queue, self.worker
+
+    @property
     def total(self) -> Micros:
-        return self.scheduler + self.blocked + self.queue + self.worker
+        return sum(self.parts)
 
 
 def split(run: Run, first: Attempt | None = None) -> Lateness | None:
@@ -38,11 +42,18 @@ def split(run: Run, first: Attempt | None = None) -> Lateness | None:
     claimed_at, eligible_at = run.claimed_at, run.eligible_at
     if first is not None:
         claimed_at, eligible_at = first.claimed_at, first.eligible_at
-    started = max(run.started_at, run.due)
-    planned = _within(run.created_at, run.due, started)
+    return split_times(run.due, run.created_at, eligible_at, claimed_at, run.started_at)
+
+
+def split_times(
+    due: Micros, created_at: Micros, eligible_at: Micros | None, claimed_at: Micros | None, started_at: Micros
+) -> Lateness:
+    """Return the lateness of a run from the instants of its first attempt."""
+    started = max(started_at, due)
+    planned = _within(created_at, due, started)
     claimable = _within(eligible_at, planned, started)
     claimed = started if claimed_at is None else _within(claimed_at, claimable, started)
-    return Lateness(planned - run.due, claimable - planned, claimed - claimable, started - claimed)
+    return Lateness(planned - due, claimable - planned, claimed - claimable, started - claimed)
 
 
 def _within(at: Micros | None, low: Micros, high: Micros) -> Micros:

@@ -94,7 +94,7 @@ class Submit:
     def __init__(self, context: OperationContext, render: Callable[[JobStatus], bytes]) -> None:
         self._context = context
         self._render = render
-        self._commit = GroupCommit(self._persist, max_waiting=MAX_WAITING_JOBS)
+        self._commit = GroupCommit(self._persist, max_waiting=MAX_WAITING_JOBS, sizes=context.metrics.submits)
 
     async def __call__(self, jobs: Sequence[NewJob]) -> list[Created | TimeballError]:
         if Follow in _schedule_types(jobs):

@@ -42,7 +42,9 @@ class Settle:
         self._store = context.store
         self._wakeups = context.wakeups
         self._run_events = context.run_events
-        self._commit: GroupCommit[Settlement, Settled | Unwritten | None] = GroupCommit(self._write)
+        self._commit: GroupCommit[Settlement, Settled | Unwritten | None] = GroupCommit(
+            self._write, sizes=context.metrics.settles
+        )
 
     async def __call__(self, settlements: Sequence[Settlement]) -> Sequence[Settled | None]:
         answers = await self._commit(settlements)

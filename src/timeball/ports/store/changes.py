@@ -13,6 +13,7 @@ from timeball.domain.instant import Micros
 from timeball.domain.job.job import Job
 from timeball.domain.overview.tally import RunTallies
 from timeball.domain.run.status import Status
+from timeball.ports.metrics import DelayHistograms
 
 
 class RunChange(Struct, frozen=True, gc=False):
@@ -96,6 +97,8 @@ class UnwrittenEnds(Struct):
     """Runs and fires that ended and are not in the statistics yet."""
 
     tallies: RunTallies = {}
+    delays: DelayHistograms = {}
+    """The lateness of the runs that ended after one attempt. It is counted for `/metrics`, and not stored."""
     uncounted: list[str] = []
     """The ids of plain successes. Their tenants and lateness are only in the store, and are read before the statistics
     are written."""

@@ -16,6 +16,7 @@ from timeball.domain.overview.attention import AttentionFacts
 from timeball.domain.overview.lanes import LaneCounts, LaneJob, LaneRun, Sample
 from timeball.domain.overview.tally import RunTally
 from timeball.domain.run.run import Run
+from timeball.ports.store.changes import UnwrittenEnds
 from timeball.ports.store.maintenance import Lead
 
 MAX_COUNTED: Final = 50_000
@@ -45,6 +46,33 @@ class Present(Struct, frozen=True, kw_only=True):
     busy: int
 
 
+class QueueDepth(Struct, frozen=True):
+    """The runs that wait only for a worker."""
+
+    tenant: str
+    queue: str
+    """The labels that the runs need of a worker (`placement.queue_name`)."""
+    priority: int
+    depth: int
+    """Number of the runs, at most `MAX_COUNTED`."""
+    oldest_at: Micros
+    """Since when the first of them could be claimed."""
+
+
+class FleetState(Struct, frozen=True, kw_only=True):
+    """What all workers and tenants have at the instant `now`."""
+
+    now: Micros
+    queues: list[QueueDepth]
+    """Queues that are not empty."""
+    running: int
+    dead_letters: dict[str, int]
+    """Number of dead letters by tenant; about `MAX_COUNTED` in all at most."""
+    workers: int
+    """Number of workers with a valid lease. `slots` is the number of their slots."""
+    slots: int
+
+
 class Upcoming(Struct, frozen=True):
     job_id: str
     job_name: str
@@ -54,9 +82,9 @@ class Upcoming(Struct, frozen=True):
 
 
 class OverviewStore(Protocol):
-    async def record_statistics(self, writer: str, seq: int) -> int:
+    async def record_statistics(self, writer: str, seq: int) -> UnwrittenEnds:
         """Add the runs and fires that ended through this store object since the previous `seq` to the statistics.
-        Return the number of intervals that were changed. A writer numbers its calls from 1, and repeats a failed call
+        Return them. A writer numbers its calls from 1, and repeats a failed call
         with the same `seq`: it takes effect once."""
         ...
 
@@ -70,6 +98,8 @@ class OverviewStore(Protocol):
         ...
 
     async def present(self, tenant: str) -> Present: ...
+
+    async def fleet_state(self) -> FleetState: ...
 
     async def upcoming(self, tenant: str, limit: int) -> list[Upcoming]:
         """Return the next fires, at most one per job, earliest first."""

@@ -18,6 +18,7 @@ from typing import Final, Literal, Protocol
 
 from timeball.domain.audit_log.change import AuditedRequest
 from timeball.domain.instant import Micros
+from timeball.ports.metrics import StoreMetrics, StoreUse
 from timeball.ports.store.audit_log import AuditStore
 from timeball.ports.store.changes import ChangeListener
 from timeball.ports.store.jobs import JobStore
@@ -69,6 +70,13 @@ class Store(
 ):
     @property
     def kind(self) -> StoreKind: ...
+
+    @property
+    def metrics(self) -> StoreMetrics:
+        """What this store object has counted."""
+        ...
+
+    def use(self) -> StoreUse: ...
 
     def audited(self, request: AuditedRequest) -> Store:
         """Return this store for one request: the first of its transactions that changes something appends the entry of

@@ -57,6 +57,7 @@ class Dispatcher(Loop):
         super().__init__(context.clock, wakeups)
         self._store = context.store
         self._gateway = gateway
+        self._sizes = context.metrics.claims
         self._polls_ignored_until: Micros = 0
         """A new poll does not start a turn before this instant of the monotonic clock, because no run has to be claimed
         earlier. A wakeup does.
@@ -132,6 +133,8 @@ class Dispatcher(Loop):
         except Unavailable:
             self._gateway.mark_uncertain(wants)
             raise
+        if claimed.claims:
+            self._sizes.observe(len(claimed.claims))
         await self._gateway.deliver(claimed.claims)
         return claimed
 
@@ -161,6 +164,8 @@ class Dispatcher(Loop):
         """Send the claimed runs to their workers. Errors are logged and not raised: the submit has succeeded, and runs
         that do not reach their worker return to the queue.
         """
+        if claims:
+            self._sizes.observe(len(claims))
         try:
             await self._gateway.deliver(claims)
         except Exception as error:

@@ -4,6 +4,7 @@ reports.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import structlog
@@ -35,6 +36,7 @@ class LeaseRescuer(Loop):
         super().__init__(context.clock, wakeups)
         self._store = context.store
         self._settle = settle
+        self._metrics = context.metrics
         self._forgotten_at: Micros | None = None
         self._search_at: Micros = 0
         self._after = FIRST
@@ -47,12 +49,16 @@ class LeaseRescuer(Loop):
         lost = await self._store.lapsed(BATCH + len(self._failed))
         lapsed = [each for each in lost if each.run_id not in self._failed]
         if lapsed:
-            await in_halves(lapsed, self._settle, self._leave)
+            await in_halves(lapsed, self._end_lapsed, self._leave)
             return 0
         if await self._end_unreported():
             return 0
         await self._forget()
         return EVERY
+
+    async def _end_lapsed(self, lapsed: Sequence[Settlement]) -> None:
+        settled = await self._settle(lapsed)
+        self._metrics.lost_leases += len(settled) - settled.count(None)
 
     async def _end_unreported(self) -> bool:
         """End attempts whose worker is alive but never reports. The worker learns it from the answer to its next beat,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 
 from timeball.domain.errors import Unavailable
+from timeball.ports.metrics import PoolUse
 from timeball.stores.postgres.connect import Address, Connection, Own
 from timeball.stores.postgres.errors import CONNECTION_LOST, NO_CONNECTION, Busy, no_answer, refused
 
@@ -49,6 +50,15 @@ class Pool:
     @property
     def size(self) -> int:
         return 0 if self._pool is None else self._pool.get_size()
+
+    @property
+    def use(self) -> PoolUse:
+        return PoolUse(
+            limit=self._connections.limit,
+            open=self.size,
+            busy=0 if self._pool is None else self.size - self._pool.get_idle_size(),
+            waiting=max(0, self._working - self.size) + len(self._in_line),
+        )
 
     async def open(self) -> None:
         self._pool = await asyncpg.create_pool(

@@ -18,7 +18,8 @@ import structlog
 
 from timeball.domain.dispatch.priority import CREDIT
 from timeball.domain.errors import Conflict, Unavailable
-from timeball.domain.instant import Micros
+from timeball.domain.instant import SECOND, Micros
+from timeball.ports.metrics import StoreMetrics, StoreUse
 from timeball.ports.store.changes import ChangeListener
 from timeball.ports.store.maintenance import Occupied
 from timeball.ports.store.store import MessageListener, StoreKind, WakeupListener
@@ -93,6 +94,7 @@ class _Driver:
         timeout: float,
     ) -> None:
         self.committed = CommittedChanges()
+        self.metrics = StoreMetrics()
         self._direct = Address(direct, timeout)
         self._monotonic = monotonic
         self._connections = connections
@@ -163,7 +165,17 @@ class _Driver:
 
     # --- transactions ----------------------------------------------------------------------------------------------
 
+    def use(self) -> StoreUse:
+        return StoreUse(connections=self._pool.use)
+
     async def write(self, work: Work[T], *, once: bool = False) -> T:
+        began = self._monotonic()
+        try:
+            return await self._write_again(work, once=once)
+        finally:
+            self.metrics.writes.observe((self._monotonic() - began) / SECOND)
+
+    async def _write_again(self, work: Work[T], *, once: bool) -> T:
         refused, interrupted_at = 0, None
         while True:
             try:
@@ -206,6 +218,13 @@ class _Driver:
         return answer
 
     async def read(self, work: Work[T], *, slow: bool = False, may_lag: bool = False) -> T:
+        began = self._monotonic()
+        try:
+            return await self._read_somewhere(work, slow=slow, may_lag=may_lag)
+        finally:
+            self.metrics.reads.observe((self._monotonic() - began) / SECOND)
+
+    async def _read_somewhere(self, work: Work[T], *, slow: bool, may_lag: bool) -> T:
         if may_lag and self._replica is not None:
             timeout = min(SLOW_READ_TIMEOUT, self._timeout)
             with contextlib.suppress(ReplicaUnavailable):

@@ -16,10 +16,12 @@ from timeball.domain.events import EventType
 from timeball.domain.instant import MILLISECOND, Micros
 from timeball.domain.job.job import Job, JobState
 from timeball.domain.overview import tally
+from timeball.domain.run.lateness import split_times
 from timeball.domain.run.ledger import Origin
 from timeball.domain.run.lifecycle import State
 from timeball.domain.run.run import NewRun
 from timeball.domain.run.status import Status
+from timeball.ports.metrics import observe_delay
 from timeball.ports.store.changes import (
     ChangeBatch,
     JobChange,
@@ -193,6 +195,9 @@ def _count_ends(rows: Sequence[NewHistoryRow], ends: UnwrittenEnds) -> None:
         late = tally.lateness(row.origin, _due_at(row), row.started_at)
         if late is not None:
             found.count_late(tally.bucket_of(late))
+            if row.attempt == 1 and row.started_at is not None:
+                split = split_times(_due_at(row), row.created_at, row.eligible_at, row.claimed_at, row.started_at)
+                observe_delay(ends.delays, row.tenant, split)
 
 
 def _due_at(row: NewHistoryRow) -> Micros:

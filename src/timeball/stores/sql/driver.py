@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from timeball.domain.audit_log.change import AuditedChange
 from timeball.domain.instant import Micros
+from timeball.ports.metrics import StoreMetrics, StoreUse
 from timeball.ports.store.changes import ChangeBatch, ChangeListener
 from timeball.ports.store.store import MessageListener, WakeupListener
 from timeball.stores.sql.committed_changes import CommittedChanges
@@ -98,6 +99,11 @@ class Driver(Protocol):
         """The object that counts changes for the statistics and passes them on to the listener. The driver gives it the
         changes of each transaction after the commit."""
         ...
+
+    @property
+    def metrics(self) -> StoreMetrics: ...
+
+    def use(self) -> StoreUse: ...
 
     async def open(self) -> None: ...
 

@@ -6,6 +6,7 @@ from typing import Self
 
 from timeball.domain.audit_log.change import AuditedRequest
 from timeball.domain.instant import Micros
+from timeball.ports.metrics import StoreMetrics, StoreUse
 from timeball.ports.store.changes import ChangeListener
 from timeball.ports.store.store import MessageListener, StoreKind, WakeupListener
 from timeball.ports.store_clock import ClockState
@@ -23,6 +24,7 @@ from timeball.stores.sql.maintenance.maintenance import Maintenance
 from timeball.stores.sql.maintenance.tenant_deletion import TenantDeletions
 from timeball.stores.sql.maintenance.usage import UsageSums
 from timeball.stores.sql.overview.attention import AttentionReads
+from timeball.stores.sql.overview.fleet import FleetReads
 from timeball.stores.sql.overview.lanes import Lanes
 from timeball.stores.sql.overview.present import PresentReads
 from timeball.stores.sql.overview.recent_runs import RecentRuns
@@ -73,6 +75,7 @@ class SqlStore(
     DiagnosisSnapshots,
     Statistics,
     PresentReads,
+    FleetReads,
     AttentionReads,
     Lanes,
     RecentRuns,
@@ -96,6 +99,13 @@ class SqlStore(
 
     def audited(self, request: AuditedRequest) -> Self:
         return self.with_driver(AuditingDriver(self._db, request))
+
+    @property
+    def metrics(self) -> StoreMetrics:
+        return self._db.metrics
+
+    def use(self) -> StoreUse:
+        return self._db.use()
 
     def now(self) -> Micros:
         return self._db.now()

@@ -11,6 +11,7 @@ from typing import Final
 
 import structlog
 
+from timeball.ports.metrics import StoreMetrics
 from timeball.stores.sqlite.file import Database
 
 EVERY: Final = 24_000
@@ -21,8 +22,9 @@ _log = structlog.get_logger()
 
 
 class Checkpoints:
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, metrics: StoreMetrics) -> None:
         self._database = database
+        self._metrics = metrics
         self._thread = ThreadPoolExecutor(1, "sqlite-checkpoints")
         self._connection: sqlite3.Connection | None = None
         self._moving: Future[None] | None = None
@@ -51,5 +53,6 @@ class Checkpoints:
             if self._connection is None:
                 self._connection = self._database.connect_beside()
             self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+            self._metrics.checkpoints = (self._metrics.checkpoints or 0) + 1
         except sqlite3.Error as error:  # then the writer makes the checkpoint, or reports the error of the disk
             _log.warning(NOT_MOVED, error=str(error))

@@ -64,6 +64,13 @@ class Database:
         self._lock_file = log.beside(self.file, ".lock")
         self.mark = CommitMark(log.beside(self.file, MARK_SUFFIX))
 
+    def log_bytes(self) -> int:
+        """Return the size of the write-ahead log."""
+        try:
+            return log.beside(self.file, "-wal").stat().st_size
+        except OSError:
+            return 0
+
     def lock(self) -> None:
         if sqlite3.sqlite_version_info < OLDEST_SQLITE:
             raise Conflict(f"SQLite {sqlite3.sqlite_version} is too old; Timeball needs 3.35 or newer")

@@ -9,21 +9,21 @@ of the disk determines the size of the batches.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, Final, TypeVar, cast
+from typing import Final, TypeVar, cast
 
 import structlog
 
 from timeball.domain.dispatch.priority import CREDIT
 from timeball.domain.errors import Conflict, Unavailable
 from timeball.domain.instant import SECOND, Micros
-from timeball.ports.store.changes import ChangeBatch, ChangeListener
+from timeball.ports.metrics import SIZES, Histogram, StoreMetrics, StoreUse
+from timeball.ports.store.changes import ChangeListener
 from timeball.ports.store.store import MessageListener, StoreKind, WakeupListener
 from timeball.ports.store_clock import ClockState
 from timeball.stores.sql.committed_changes import CommittedChanges
@@ -34,6 +34,7 @@ from timeball.stores.sqlite.clock import MARK_TIME, SteadyClock
 from timeball.stores.sqlite.disk_space import MIN_FREE_BYTES, DiskSpace
 from timeball.stores.sqlite.file import Database
 from timeball.stores.sqlite.leases import LastingLeases
+from timeball.stores.sqlite.queued_write import QueuedWrite, answer_all, give_up, wake_in_time
 from timeball.stores.sqlite.tx import Tx, absorb, begin_again, run, run_or_repeat, transact
 
 T = TypeVar("T")
@@ -104,11 +105,16 @@ class _NoOthers:
 
     def __init__(self, space: DiskSpace | None = None) -> None:
         self.committed = CommittedChanges()
+        self._commits = Histogram(SIZES)
+        self.metrics = StoreMetrics(commits=self._commits, checkpoints=0)
         self._space = space
 
     def require_space(self) -> None:
         if self._space is not None:
             self._space.require()
+
+    def use(self) -> StoreUse:
+        return StoreUse()
 
     def watch_changes(self, listener: ChangeListener | None) -> None:
         self.committed.listener = listener
@@ -172,49 +178,6 @@ class _InlineDriver(_NoOthers):
             raise self._database.explained(error) from error
 
 
-class _Job:
-    """A write in the queue of the writer thread, and the future of its caller."""
-
-    __slots__ = ("changes", "error", "future", "result", "work")
-
-    def __init__(self, work: Work[Any], future: asyncio.Future[Any]) -> None:
-        self.work = work
-        self.future = future
-        self.result: Any = None
-        self.error: BaseException | None = None
-        self.changes: list[ChangeBatch] = []
-        """What the write changed."""
-
-    def answer(self) -> None:
-        if self.future.done():
-            return
-        if self.error is not None:
-            self.future.set_exception(self.error)
-        else:
-            self.future.set_result(self.result)
-
-
-def _give_up(connection: sqlite3.Connection) -> None:
-    """Close a connection in any state. Uncommitted changes are rolled back."""
-    with contextlib.suppress(sqlite3.Error):
-        connection.close()
-
-
-def _wake_in_time() -> None:
-    """Reduce the timer slack of this thread. By default Linux may let it oversleep by 50 µs, which is about as long as
-    the writer waits for the interpreter after a statement."""
-    with contextlib.suppress(OSError):
-        Path(f"/proc/{threading.get_native_id()}/timerslack_ns").write_text("1000", "ascii")
-
-
-def _answer_all(jobs: Sequence[_Job], committed: CommittedChanges) -> None:
-    for job in jobs:
-        if job.changes and job.error is None:
-            committed.add(job.changes)
-    for job in jobs:
-        job.answer()
-
-
 class _ThreadedDriver(_NoOthers):
     """A driver with one writer thread that commits in groups, and a few reader threads. Slow reads have threads of
     their own."""
@@ -224,7 +187,7 @@ class _ThreadedDriver(_NoOthers):
         self.now = database.clock
         self._monotonic = monotonic
         self._database = database
-        self._queue: SimpleQueue[_Job | None] = SimpleQueue()
+        self._queue: SimpleQueue[QueuedWrite | None] = SimpleQueue()
         self._writer: threading.Thread | None = None
         self._readers: ThreadPoolExecutor | None = None
         self._slow_readers: ThreadPoolExecutor | None = None
@@ -244,7 +207,7 @@ class _ThreadedDriver(_NoOthers):
             raise
         self._readers = ThreadPoolExecutor(READERS, "sqlite-reader")
         self._slow_readers = ThreadPoolExecutor(SLOW_READERS, "sqlite-slow-reader")
-        self._checkpoints = checkpoints = Checkpoints(self._database)
+        self._checkpoints = checkpoints = Checkpoints(self._database, self.metrics)
         self._writer = threading.Thread(
             target=self._write_until_closed, args=(connection, checkpoints), name="sqlite-writer", daemon=True
         )
@@ -265,7 +228,7 @@ class _ThreadedDriver(_NoOthers):
         for each in readers:
             each.shutdown()
         for connection in self._reading:
-            _give_up(connection)
+            give_up(connection)
         self._reading.clear()
         self._queue.put(None)
         writer.join()
@@ -275,16 +238,27 @@ class _ThreadedDriver(_NoOthers):
     async def write(self, work: Work[T], *, once: bool = False) -> T:
         if self._writer is None:
             raise Unavailable("the store is closed")
-        job = _Job(work, asyncio.get_running_loop().create_future())
+        began = self._monotonic()
+        job = QueuedWrite(work, asyncio.get_running_loop().create_future())
         self._queue.put(job)
-        return cast("T", await job.future)
+        try:
+            return cast("T", await job.future)
+        finally:
+            self.metrics.writes.observe((self._monotonic() - began) / SECOND)
 
     async def read(self, work: Work[T], *, slow: bool = False, may_lag: bool = False) -> T:
         readers = self._slow_readers if slow else self._readers
         if readers is None:
             raise Unavailable("the store is closed")
-        until = self._monotonic() + SLOW_READ_TIMEOUT if slow else None
-        return await asyncio.get_running_loop().run_in_executor(readers, self._read, work, until)
+        began = self._monotonic()
+        until = began + SLOW_READ_TIMEOUT if slow else None
+        try:
+            return await asyncio.get_running_loop().run_in_executor(readers, self._read, work, until)
+        finally:
+            self.metrics.reads.observe((self._monotonic() - began) / SECOND)
+
+    def use(self) -> StoreUse:
+        return StoreUse(log_bytes=self._database.log_bytes())
 
     def _read(self, work: Work[T], until: Micros | None) -> T:
         def is_over_time() -> bool:
@@ -312,12 +286,12 @@ class _ThreadedDriver(_NoOthers):
     def _write_until_closed(self, connection: sqlite3.Connection, checkpoints: Checkpoints) -> None:
         """Commit queued writes until the store is closed. The thread survives any error, and every caller gets a
         result."""
-        _wake_in_time()
+        wake_in_time()
         writing: sqlite3.Connection | None = connection
         tx = Tx(connection, self.now)
         open_ = True
         while open_:
-            batch: list[_Job] = []
+            batch: list[QueuedWrite] = []
             job = self._queue.get()
             while job is not None:
                 batch.append(job)
@@ -338,15 +312,15 @@ class _ThreadedDriver(_NoOthers):
                 for job in batch:
                     job.error = job.error or Unavailable(f"SQLite cannot use {self._database.file}: {error}")
                 if writing is not None:
-                    _give_up(writing)
+                    give_up(writing)
                     writing = None
             self._answer(batch)
             if writing is not None:
                 checkpoints.committed(writing.total_changes)
         if writing is not None:
-            _give_up(writing)
+            give_up(writing)
 
-    def _commit(self, connection: sqlite3.Connection, tx: Tx, batch: list[_Job]) -> None:
+    def _commit(self, connection: sqlite3.Connection, tx: Tx, batch: list[QueuedWrite]) -> None:
         """Run writes in one transaction. If it fails as a whole, each of them gets the error. Raise if the transaction
         cannot even be rolled back."""
         try:
@@ -359,6 +333,7 @@ class _ThreadedDriver(_NoOthers):
             connection.execute(MARK_TIME, (marked,))
             connection.execute("COMMIT")
             self._database.mark.set(marked)
+            self._commits.observe(len(batch))
         except BaseException as error:
             explained = self._database.explained(error) if isinstance(error, sqlite3.Error) else error
             for job in batch:
@@ -366,7 +341,7 @@ class _ThreadedDriver(_NoOthers):
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
 
-    def _run_one(self, connection: sqlite3.Connection, tx: Tx, job: _Job, *, alone: bool) -> None:
+    def _run_one(self, connection: sqlite3.Connection, tx: Tx, job: QueuedWrite, *, alone: bool) -> None:
         """Run one write of a transaction. If the transaction has several writes, each has a savepoint, so that a failed
         write does not affect the others.
         """
@@ -385,13 +360,13 @@ class _ThreadedDriver(_NoOthers):
             connection.execute("ROLLBACK TO work")
         connection.execute("RELEASE work")
 
-    def _answer(self, batch: list[_Job]) -> None:
-        loops: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
+    def _answer(self, batch: list[QueuedWrite]) -> None:
+        loops: dict[asyncio.AbstractEventLoop, list[QueuedWrite]] = {}
         for job in batch:
             loops.setdefault(job.future.get_loop(), []).append(job)
         for loop, jobs in loops.items():
             try:
-                loop.call_soon_threadsafe(_answer_all, jobs, self.committed)
+                loop.call_soon_threadsafe(answer_all, jobs, self.committed)
             except Exception as error:  # the loop is closed, so no caller waits
                 if not loop.is_closed():
                     _log.error("results of writes cannot be delivered", error=str(error) or type(error).__name__)

@@ -8,6 +8,7 @@ from timeball import system
 from timeball.domain.errors import Unavailable
 from timeball.domain.instant import Micros
 from timeball.operation.context import OperationContext
+from timeball.ports.store.changes import UnwrittenEnds
 from timeball.server.loops.statistics_writer import WRITE_INTERVAL, StatisticsWriter
 from timeball.server.wakeups import LocalWakeups
 
@@ -28,11 +29,11 @@ class Recorder:
         self.calls: list[tuple[str, int]] = []
         self.fails = False
 
-    async def record_statistics(self, writer: str, seq: int) -> int:
+    async def record_statistics(self, writer: str, seq: int) -> UnwrittenEnds:
         self.calls.append((writer, seq))
         if self.fails:
             raise Unavailable("away")
-        return 1
+        return UnwrittenEnds()
 
 
 def writer(store: Any) -> tuple[StatisticsWriter, StillClock]:

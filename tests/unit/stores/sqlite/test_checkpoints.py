@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from timeball.ports.metrics import StoreMetrics
 from timeball.stores.sqlite.checkpoints import EVERY, Checkpoints
 from timeball.stores.sqlite.clock import SteadyClock
 from timeball.stores.sqlite.file import Database
@@ -19,7 +20,7 @@ class Scene:
     def __init__(self, folder: Path) -> None:
         clock = SteadyClock(lambda: 0, lambda: 0)
         self.database = Database(folder / "timeball.db", clock)
-        self.checkpoints = Checkpoints(self.database)
+        self.checkpoints = Checkpoints(self.database, StoreMetrics())
         self.writer = self.database.connect(durable=True)
         self.writer.execute("PRAGMA wal_autocheckpoint = 0")
         self.writer.execute("CREATE TABLE written (row)")

@@ -15,6 +15,7 @@ from timeball.domain.audit_log.change import AuditedChange, AuditedRequest, entr
 from timeball.domain.audit_log.entry import NO_HASH, AuditEntry, ChainHead, head_of
 from timeball.domain.errors import Conflict
 from timeball.domain.instant import Micros
+from timeball.ports.metrics import StoreMetrics, StoreUse
 from timeball.ports.store.changes import ChangeListener
 from timeball.ports.store.store import MessageListener, WakeupListener
 from timeball.stores.sql.committed_changes import CommittedChanges
@@ -43,6 +44,13 @@ class AuditingDriver:
     @property
     def committed(self) -> CommittedChanges:
         return self._driver.committed
+
+    @property
+    def metrics(self) -> StoreMetrics:
+        return self._driver.metrics
+
+    def use(self) -> StoreUse:
+        return self._driver.use()
 
     async def open(self) -> None:
         await self._driver.open()

@@ -9,8 +9,10 @@ import msgspec
 
 from timeball.domain.instant import Micros
 from timeball.domain.overview import tally
-from timeball.domain.overview.tally import FINE_WIDTH, WIDTH_LIFE, WIDTHS, RunTallies, RunTally
+from timeball.domain.overview.tally import WIDTH_LIFE, WIDTHS, RunTallies, RunTally
+from timeball.domain.run.lateness import split_times
 from timeball.domain.run.status import Status
+from timeball.ports.metrics import observe_delay
 from timeball.ports.store.changes import UnwrittenEnds
 from timeball.ports.store.maintenance import Lead
 from timeball.stores.sql.driver import Row, Tx
@@ -39,23 +41,23 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Statistics(StorePart):
-    async def record_statistics(self, writer: str, seq: int) -> int:
+    async def record_statistics(self, writer: str, seq: int) -> UnwrittenEnds:
         ends = self._db.committed.ends(writer, seq)
         if ends.uncounted:
             await self._count(ends)
         if not ends.tallies:
-            return 0
+            return ends
 
-        async def work(tx: Tx) -> int:
+        async def work(tx: Tx) -> None:
             if not await tx.fetch(BEGIN_BATCH, writer=writer, seq=seq):
-                return 0  # the answer to an earlier call was lost
+                return  # the answer to an earlier call was lost
             rows = _rows(ends.tallies)
             for tenant, width, at, text in await tx.fetch(LOCK_STATS, b=sorted(rows)):
                 rows[tenant, width, at].add(_read(tenant, text))
             await tx.execute(WRITE_STATS, b=[(*key, _encode(each).decode()) for key, each in sorted(rows.items())])
-            return len(rows)
 
-        return await self._db.write(work, once=True)
+        await self._db.write(work, once=True)
+        return ends
 
     async def _count(self, ends: UnwrittenEnds) -> None:
         """Count the plain successes of which `ends` has only the ids. Their tenant and lateness are read from the store
@@ -64,10 +66,10 @@ class Statistics(StorePart):
         sample = runs[:: -(-len(runs) // MAX_SAMPLE)]
 
         async def work(tx: Tx) -> list[Row]:
-            return await tx.fetch(COUNT_SUCCESSES, b=sample, width=FINE_WIDTH)
+            return await tx.fetch(COUNT_SUCCESSES, b=sample)
 
         rows = await self._db.read(work)
-        _add_sample(ends.tallies, rows, len(runs), len(sample))
+        _add_sample(ends, rows, len(runs), len(sample))
         ends.uncounted = []
 
     async def statistics(self, tenant: str, width: Micros, since: Micros, until: Micros) -> dict[Micros, RunTally]:
@@ -90,20 +92,22 @@ class Statistics(StorePart):
         return await self._db.write(work)
 
 
-def _add_sample(tallies: RunTallies, rows: Sequence[Row], runs: int, sampled: int) -> None:
-    """Add the rows of a sample to the tallies, scaled up to the number of all runs, so that rounding errors do not
-    accumulate."""
-    seen = counted = 0
-    for tenant, place, late, found in rows:
-        seen += found
+def _add_sample(ends: UnwrittenEnds, rows: Sequence[Row], runs: int, sampled: int) -> None:
+    """Count the rows of a sample, scaled up to the number of all runs, so that rounding errors do not accumulate."""
+    counted = 0
+    for seen, (tenant, origin, attempt, due, created_at, eligible_at, claimed_at, started_at, finished_at) in enumerate(
+        rows, start=1
+    ):
         share = seen * runs // sampled - counted
-        if not share:
-            continue
         counted += share
-        each = tally.tally_at(tallies, tenant, place * FINE_WIDTH)
+        each = tally.tally_at(ends.tallies, tenant, finished_at)
         each.count(Status.SUCCEEDED.value, share)
+        late = tally.lateness(origin, due, started_at)
         if late is not None:
             each.count_late(tally.bucket_of(late), share)
+            if attempt == 1:
+                split = split_times(due, created_at, eligible_at, claimed_at, started_at)
+                observe_delay(ends.delays, tenant, split, share)
 
 
 def _rows(tallies: RunTallies) -> dict[_Key, RunTally]:

@@ -1,21 +1,10 @@
 -- Statistics of how runs ended, by intervals of time.
 
 -- name: count_successes
--- Finished runs by tenant, interval and lateness. The lateness, in microseconds, is rounded to the middle of a range, with
--- two digits: most successes are in a few rows.
-SELECT e.tenant, e.place, CASE
-    WHEN e.late < 1000 THEN 0
-    WHEN e.late < 10000 THEN e.late / 100 * 100 + 50
-    WHEN e.late < 100000 THEN e.late / 1000 * 1000 + 500
-    WHEN e.late < 1000000 THEN e.late / 10000 * 10000 + 5000
-    WHEN e.late < 10000000 THEN e.late / 100000 * 100000 + 50000
-    WHEN e.late < 100000000 THEN e.late / 1000000 * 1000000 + 500000
-    ELSE e.late / 10000000 * 10000000 + 5000000 END AS about, COUNT(*)
-FROM (
-  SELECT h.tenant, h.finished_at / :width AS place,
-    CASE WHEN h.origin <> {origin.backfill} THEN {greatest}(0, h.started_at - COALESCE(h.due_at, h.fire_time)) END AS late
-  FROM {batch b: id text} {each_within history h: b.id}
-) AS e GROUP BY e.tenant, e.place, about;
+-- The instants of finished runs that were plain successes.
+SELECT h.tenant, h.origin, h.attempt, COALESCE(h.due_at, h.fire_time), h.created_at, h.eligible_at, h.claimed_at, h.started_at,
+  h.finished_at
+FROM {batch b: id text} {each_within history h: b.id};
 
 -- name: begin_batch
 -- Record the number of a batch, unless it or a later one was recorded before.
