@@ -18,6 +18,8 @@ DAILY = {"type": "cron", "expression": "0 2 * * *"}
 ECHO = {"kind": "shell", "command": "echo '::result {\"rows\": 3}'"}
 FALSE = {"kind": "shell", "command": "false"}
 NEVER_AGAIN = {"maxRetries": 0}
+IN_ORDER = sorted(ROUTES, key=lambda route: (route.method, route.path) == ("DELETE", "/v1/tenants/{tenantId}"))
+"""The tenant of the other routes is deleted last."""
 CURL_TIMED_OUT = 28
 """The exit code of curl when it has received an answer without an end for --max-time."""
 
@@ -39,7 +41,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Api, Path
 
 
 @pytest.mark.xdist_group("api reference")
-@pytest.mark.parametrize("route", ROUTES, ids=api_reference.name)
+@pytest.mark.parametrize("route", IN_ORDER, ids=api_reference.name)
 def test_the_command_of_a_route_is_answered_without_an_error(server: tuple[Api, Path], route: Route) -> None:
     api, folder = server
     command = api_reference.command(route)

@@ -37,7 +37,7 @@ def chaos(folder: Path, *arguments: str, expect: int = 0) -> dict[str, Any]:
 def test_three_servers_and_four_workers_under_kill_9_keep_every_promise(tmp_path: Path, postgres_dsn: str) -> None:
     """I1 to I8, I23: hundreds of jobs fire, most of them each second, and every 2 s a server or a worker is killed
     and started again. Usage counts each attempt once."""
-    minutes, jobs = (2, 300) if THOROUGH else (0.5, 90)
+    minutes, jobs = (2, 300) if THOROUGH else (0.25, 60)
     load = ("--servers", "3", "--workers", "4", "--jobs", str(jobs), "--minutes", str(minutes))
     found = chaos(tmp_path, "--store", postgres_dsn, *load, "--faults", "kill", "--every", "2")
     assert found["faults"]["kill server"] + found["faults"]["kill worker"] >= 25 * minutes

@@ -1,7 +1,6 @@
 """Reads for users: lists, pages, the ledger, and the current run of a job (I2, I23, I24)."""
 
 import asyncio
-import time
 
 import pytest
 
@@ -297,19 +296,20 @@ async def test_slow_reads_hold_up_nobody_and_end(connect: Connect, monkeypatch: 
         await tx.fetch(ENDLESS)
 
     db: Driver = store._db  # type: ignore[attr-defined]
-    began = time.monotonic()
     slow = [asyncio.create_task(db.read(work, slow=True)) for _ in range(8)]
     await asyncio.sleep(0.1)
-    for _ in range(5):
+    rounds = 0
+    while not any(task.done() for task in slow):
         await store.due_jobs(1)
         await store.holding("w_1")
         await store.submit([one_shot(store.now())])
-    assert not any(task.done() for task in slow)
+        rounds += 1
+        await asyncio.sleep(0.1)
+    assert rounds > 1
     answers = await asyncio.gather(*slow, return_exceptions=True)
-    assert time.monotonic() - began < 5
     assert [type(answer) for answer in answers] == [Unavailable] * 8
     assert "takes too long" in str(answers[0])
-    assert len((await store.list_jobs(JobFilter(tenant="default"), None, 100)).items) == 5
+    assert len((await store.list_jobs(JobFilter(tenant="default"), None, 100)).items) == rounds
 
 
 async def test_a_slow_read_does_not_hold_up_the_end(connect: Connect) -> None:

@@ -1,6 +1,7 @@
 """`timeball why`: for every situation of a run or a job, the first reason is the right one, on every store."""
 
 import random
+import re
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -593,7 +594,8 @@ async def test_the_first_reason_is_the_right_one(
 ) -> None:
     scene = Scene(store, tamper)
     first, *_ = await reasons_of(scene, await make(scene))
-    assert (first.code, words.lower() in first.text.lower()) == (code, True), first.text
+    text = re.sub(r"\b[1-9] s ago", "now", first.text.lower())  # on a busy machine
+    assert (first.code, words.lower() in text) == (code, True), first.text
 
 
 async def test_all_that_stands_in_the_way_is_told_in_order(store: Store, tamper: Tamper) -> None:

@@ -53,12 +53,14 @@ def test_a_kind_is_measured_in_bursts_in_a_steady_state_and_one_by_one(
     assert all(row.figures["p50"].median > 0 for row in lateness.rows)
 
 
+@pytest.mark.parts
 def test_two_revisions_are_measured_in_turns(tmp_path: Path) -> None:
     [bursts, _] = measured(tmp_path, "--kind", "async", "--part", "burst", "--base", "HEAD").tables
     assert slots_by_kind(bursts) == {"async": ["default", "2,000", "default, base"]}
     assert {"× base", "CPU × base"} <= bursts.rows[0].figures.keys()
 
 
+@pytest.mark.parts
 def test_the_worker_is_measured_in_both_places(tmp_path: Path) -> None:
     [bursts, _] = measured(tmp_path, "--kind", "shell", "--part", "burst", "--worker", "both").tables
     assert [(row.labels["slots"].partition(":")[0], row.labels["worker"]) for row in bursts.rows] == [
@@ -70,6 +72,7 @@ def test_the_worker_is_measured_in_both_places(tmp_path: Path) -> None:
     assert all("× raw" in row.figures for row in bursts.rows[:3])
 
 
+@pytest.mark.parts
 @pytest.mark.parametrize("kind", [pytest.param("script", marks=AT_LENGTH), "process"])
 def test_a_kind_can_be_measured_alone(tmp_path: Path, kind: str) -> None:
     bursts, _, lateness = measured(tmp_path, "--kind", kind, "--part", "burst", "--part", "lateness").tables

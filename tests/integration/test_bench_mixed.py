@@ -8,7 +8,7 @@ import pytest
 
 from bench import recorder
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.parts, pytest.mark.timeout(300)]
 
 ROOT = Path(__file__).parents[2]
 

@@ -98,7 +98,7 @@ def test_no_request_breaks_the_server(
     from schemathesis import checks
 
     @hypothesis.settings(
-        max_examples=200 if THOROUGH else 5,
+        max_examples=200 if THOROUGH else 3,
         deadline=None,
         derandomize=True,
         database=None,

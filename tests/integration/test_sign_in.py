@@ -500,7 +500,9 @@ def _content(folder: Path) -> list[str]:
     """Everything in the store except what servers write by themselves as time passes."""
     with closing(sqlite3.connect(folder / "timeball.db")) as database:
         return [
-            line for line in database.iterdump() if not line.startswith(('INSERT INTO "meta"', 'INSERT INTO "leases"'))
+            line
+            for line in database.iterdump()
+            if not line.startswith(('INSERT INTO "meta"', 'INSERT INTO "leases"', 'INSERT INTO "usage_marks"'))
         ]
 
 

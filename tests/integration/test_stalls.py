@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.api import Api, running_api, serving
-from tests.support.stall_cases import REDUCED, WHOLE, measured_route, missing, stored
+from tests.support.api import Api, FakeWorker, running_api, serving
+from tests.support.stall_cases import REDUCED, WHOLE, State, measured_route, missing, stored
 from tests.support.stalls import MAX_STALL_SECONDS, Stall
 from tests.support.thorough import THOROUGH
 from timeball import system
@@ -48,6 +48,19 @@ def tuned() -> Iterator[None]:
     sys.setswitchinterval(interval)
 
 
+@pytest.mark.usefixtures("tuned")
+@pytest.mark.parametrize("route", ["/v1/jobs", "/v1/workflows"])
+async def test_the_largest_bodies_do_not_hold_the_event_loop(api: Api, route: str) -> None:
+    """I28: the requests that decode and store most, on an empty store."""
+    await api("PUT", "/v1/tasks/t", json={"kind": "shell", "command": "true"})
+    state = State(api, REDUCED, FakeWorker(api))
+    (measured,) = (each for each in ROUTES if (each.method, each.path) == ("POST", route))
+    stalls = await measured_route(state, measured)
+    assert stalls
+    assert {about: stall for about, stall in stalls.items() if stall.cpu > MAX_STALL_SECONDS} == {}
+
+
+@pytest.mark.parts
 @pytest.mark.usefixtures("tuned")
 @pytest.mark.timeout(1_200 if THOROUGH else 300)
 async def test_no_request_holds_the_event_loop(api: Api) -> None:

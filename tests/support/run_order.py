@@ -13,7 +13,6 @@ from typing import Final, TypeVar
 T = TypeVar("T")
 
 LONG: Final = (
-    "tests/integration/test_stalls.py",
     "tests/acceptance/test_chaos.py",
     "tests/acceptance/test_overlap.py",
     "tests/acceptance/test_stalled_worker.py",
@@ -24,7 +23,6 @@ LONG: Final = (
     "tests/acceptance/test_crashes.py",
     "tests/acceptance/test_migrate.py",
     "tests/acceptance/test_workers.py",
-    "tests/integration/test_bench_mixed.py",
     "tests/integration/test_bench_kinds.py",
     "tests/soak/test_soak.py",
     "tests/simulation/test_simulation.py",

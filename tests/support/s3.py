@@ -20,7 +20,7 @@ def s3_server(bucket: str) -> Iterator[str]:
     address = f"http://127.0.0.1:{port}"
     try:
         _wait_for(server, address)
-        httpx2.put(f"{address}/{bucket}").raise_for_status()
+        httpx2.put(f"{address}/{bucket}", timeout=60, verify=False).raise_for_status()
         yield address
     finally:
         server.kill()
@@ -32,7 +32,7 @@ def _wait_for(server: subprocess.Popen[bytes], address: str) -> None:
     while time.monotonic() < give_up:
         assert server.poll() is None, "the S3 server ended at once"
         with contextlib.suppress(httpx2.TransportError):
-            httpx2.get(f"{address}/moto-api/", verify=False).raise_for_status()
+            httpx2.get(f"{address}/moto-api/", timeout=60, verify=False).raise_for_status()
             return
         time.sleep(0.05)
     raise TimeoutError("the S3 server does not answer")
