@@ -32,6 +32,7 @@ addEventListener('securitypolicyviolation', event =>
 """
 DESKTOP = (1440, 900)
 PHONE = (390, 844)
+WIDE = (2560, 1440)
 
 
 @contextlib.contextmanager

@@ -17,8 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from tests.support.processes import Api, data_dir, running_up, until
 from timeball.domain.overview.tally import bucket_of
+from timeball.domain.run.error_fingerprint import fingerprint
+from timeball.domain.run.lifecycle import Failure
 
 SEED = 1300
 DAY_SECONDS = 86_400
@@ -166,6 +170,12 @@ WORKFLOW = {
         {"name": "alarm", "needs": ["load"], "runIf": "any_failed", "task": {"kind": "shell", "command": "echo alarm"}},
     ],
 }
+USERS = (
+    {"userId": "grace", "name": "Grace", "email": "grace@example.com", "role": "admin"},
+    {"userId": "linus", "name": "Linus", "email": "linus@example.com", "role": "operator"},
+    {"userId": "audit", "name": "Auditor", "email": "audit@example.com", "role": "viewer"},
+)
+TENANT = {"tenantId": "staging", "name": "Staging", "description": "the shop before a release"}
 FREEZE, RESIZE = "freeze", "resize-picture"
 CALENDAR = {
     "timezone": "Europe/Berlin",
@@ -206,6 +216,9 @@ def _filled(api: Api, ids: dict[str, str]) -> Demo:
     api.call("PUT", f"/v1/calendars/{FREEZE}", expect=201, json=CALENDAR)
     api.call("PUT", f"/v1/tasks/{RESIZE}", expect=201, json={"kind": "shell", "command": "resize --width 800"})
     api.call("POST", "/v1/api-keys", expect=201, json={"role": "worker", "name": "warehouse-worker"})
+    for user in USERS:
+        api.call("POST", "/v1/users", expect=201, json=user)
+    api.call("POST", "/v1/tenants", expect=201, json=TENANT)
     month_end = {"type": "cron", "expression": "0 6 28 * *", "timezone": "Europe/Berlin"}
     shell = {"kind": "shell", "command": "echo closing the month"}
     api.create({"name": "close-the-month", "task": shell, "schedule": month_end, "calendars": [FREEZE]})
@@ -216,7 +229,7 @@ def _filled(api: Api, ids: dict[str, str]) -> Demo:
     for name in ("sync-orders", "export-invoices", "rebuild-search-index"):
         api.call("POST", f"/v1/jobs/{ids[name]}/run", expect=(200, 201, 202))
     now = time.time()
-    since = time.strftime("%Y-%m-%dT%H:00:00Z", time.gmtime(now - 3 * 3600))
+    since = time.strftime("%Y-%m-%dT%H:%M:00Z", time.gmtime(now - 40 * 60))
     api.call("POST", f"/v1/jobs/{ids['clean-carts']}/backfill", expect=201, json={"from": since, "parallelism": 4})
     done = until(lambda: _newest(api, ids["sync-orders"], "succeeded"), "a run that succeeded")
     dead = until(lambda: _newest(api, ids["export-invoices"], "dead"), "a run that is dead")
@@ -273,7 +286,7 @@ def past_run(job_id: str, due: int, *, late: int = 5_000, took: int = SECOND, er
     """A row of the history. Its id has the time of the run, as every id."""
     started = due + late
     unique = random.Random(f"{job_id} {due}").getrandbits(64)
-    failure = {"kind": "exit", "message": f"exit code 3: {error}", "exitCode": 3}
+    failure = Failure(kind="exit", message=f"exit code 3: {error}", exit_code=3)
     return {
         "id": f"r_{due // 1000:012x}{unique:016x}",
         "job_id": job_id,
@@ -296,8 +309,8 @@ def past_run(job_id: str, due: int, *, late: int = 5_000, took: int = SECOND, er
         "attempt_started_at": started,
         "finished_at": started + took,
         "progress_note": "",
-        "failure": json.dumps(failure) if error else None,
-        "fingerprint": f"{random.Random(error).getrandbits(48):012x}" if error else None,
+        "failure": msgspec.json.encode(failure).decode() if error else None,
+        "fingerprint": fingerprint(failure) if error else None,
     }
 
 

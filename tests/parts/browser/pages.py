@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -64,8 +65,9 @@ def await_data(page: Any) -> None:
     page.wait_for_function("busy => document.querySelector(busy) === null", arg=BUSY)
 
 
-def routes_without_page() -> list[str]:
-    """Paths of the router that `PAGES` does not have."""
+def routes_without(paths: Iterable[str]) -> list[str]:
+    """Return the routes of the web UI to which none of these addresses leads."""
     routes = re.findall(r"path: '(/[^']*)'", ROUTER.read_text("utf-8"))
-    known = {re.sub(r"\{\w+\}", "$", path.partition("?")[0]) for path in PAGES.values()}
-    return [route for route in routes if re.sub(r"\$\w+", "$", route) not in {*known, "/sign-in"}]
+    addresses = {"/sign-in", *(path.partition("?")[0] for path in paths)}
+    patterns = {route: re.compile(re.sub(r"\\\$\w+", "[^/]+", re.escape(route))) for route in routes}
+    return [route for route, known in patterns.items() if not any(map(known.fullmatch, addresses))]

@@ -1,4 +1,5 @@
-"""`make screenshots`: a picture of every page, in both themes, on a desktop and on a phone, in `build/screenshots`."""
+"""`make screenshots`: a picture of every page in `build/screenshots`, in both themes, on a phone, on a desktop and on a
+wide screen."""
 
 from __future__ import annotations
 
@@ -6,12 +7,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.parts.browser.chromium import DESKTOP, PHONE, Profile, save_picture, starting_playwright
+from tests.parts.browser.chromium import DESKTOP, PHONE, WIDE, Profile, is_live, save_picture, starting_playwright
 from tests.parts.browser.demo import running_demo
 from tests.parts.browser.pages import PAGES, open_page
 
 FOLDER = Path(__file__).parents[3] / "build/screenshots"
-SIZES = {"desktop": DESKTOP, "phone": PHONE}
+SIZES = {"desktop": DESKTOP, "phone": PHONE, "wide": WIDE}
 
 
 def main(names: list[str]) -> None:
@@ -24,6 +25,7 @@ def main(names: list[str]) -> None:
                     page = profile.sign_in(demo.api)
                     for name in names or PAGES:
                         open_page(page, demo, name)
+                        is_live(page)
                         save_picture(page, FOLDER / f"{name}-{theme}-{size}.png")
     print(f"The pictures are in {FOLDER}.")
 

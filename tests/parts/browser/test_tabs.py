@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from tests.parts.browser.chromium import Profile, is_live
-from tests.parts.browser.pages import await_data
+from tests.parts.browser.pages import await_data, routes_without
 from tests.support.processes import KEY, Api, running_up, until
 from tests.support.proxies import CountingProxy
 
@@ -21,13 +21,14 @@ pytestmark = [pytest.mark.parts, pytest.mark.timeout(600)]
 
 TABS = 20
 QUIET_SECONDS = 10
-MAX_QUIET_SHARE = 0.10
-"""The share of a core that a quiet server may use: three times what it needs on a machine that is not busy."""
+MAX_QUIET_SHARE = 0.03
+"""The share of a core that a server with open tabs may use while nothing happens."""
+QUIET_TRIES = 6
 HOURLY = {"type": "interval", "expression": "1h"}
 SHELL = {"kind": "shell", "command": "true"}
 MAX_FIRST_REQUESTS = 4
 """The document, the first script, the script of the page and an answer of the API. The libraries of charts and
-graphs are not counted: the data is shown without them."""
+graphs are not counted: the data is shown without them. A form for something new needs no answer."""
 DRAWING_LIBRARIES = re.compile(r"/assets/(chart|graph)-")
 PAGES = {
     "/": "needle",
@@ -47,8 +48,18 @@ PAGES = {
     "/tasks": "needle",
     "/tasks/needle": "Shell",
     "/keys": "needle",
+    "/users": "ada@example.com",
+    "/tenants": "default",
+    "/audit-log": "needle",
+    "/usage": "attempt",
+    "/jobs/{job}/edit": "Save",
+    "/calendars/needle/edit": "Save",
+    "/tasks/needle/edit": "Save",
+    "/jobs/new": "Create job",
+    "/new/calendar": "Create calendar",
+    "/new/task": "Create task",
 }
-"""The addresses of the pages that show data, and a text of the data."""
+"""The address of each page, and a text that it shows with its first data."""
 FIRST_DATA = """
 const needle = decodeURIComponent(location.hash.slice(1));
 const look = () => {
@@ -73,9 +84,7 @@ def test_twenty_tabs_of_a_browser_are_live_over_one_event_connection(profile: Pr
         assert proxy.event_streams == 1
 
         server = psutil.Process(process.pid)
-        share = _cpu_share(server)
-        print(f"a server with {TABS} open tabs uses {share:.1%} of a core")
-        assert share < MAX_QUIET_SHARE
+        assert _cpu_share(server) < MAX_QUIET_SHARE
 
         api.create({"name": "news", "task": SHELL, "schedule": {"type": "immediate"}})
         for tab in profile.tabs:
@@ -92,12 +101,14 @@ def test_twenty_tabs_of_a_browser_are_live_over_one_event_connection(profile: Pr
 
 
 def _cpu_share(process: psutil.Process) -> float:
-    """The smaller of two windows: what tabs ask after they were opened may be in the first."""
-    shares = []
-    for _ in range(2):
+    """The first share that is small enough, else the smallest. Some windows have what tabs ask after they were opened,
+    or maintenance, and on a busy machine the same work takes more CPU time."""
+    shares: list[float] = []
+    while len(shares) < QUIET_TRIES and min(shares, default=1.0) >= MAX_QUIET_SHARE:
         before, began = sum(process.cpu_times()[:2]), time.monotonic()
         time.sleep(QUIET_SECONDS)
         shares.append((sum(process.cpu_times()[:2]) - before) / (time.monotonic() - began))
+    print("shares of a core:", [f"{share:.1%}" for share in shares])
     return min(shares)
 
 
@@ -146,6 +157,10 @@ def test_the_theme_is_that_of_the_system_until_one_is_chosen_for_all_tabs(
         second.wait_for_function("() => document.documentElement.dataset.theme === 'light'")
 
 
+def test_the_requests_of_every_page_are_counted() -> None:
+    assert routes_without(PAGES.keys()) == []
+
+
 def test_the_first_data_is_shown_after_four_requests_and_one_of_the_api(profile: Profile, tmp_path: Path) -> None:
     with running_up(tmp_path) as (_, api):
         known = _needles(api)
@@ -163,7 +178,7 @@ def test_the_first_data_is_shown_after_four_requests_and_one_of_the_api(profile:
                 ".filter(one => one.responseEnd > 0 && one.responseEnd < shownAt).map(one => one.name)"
             )
             of_api = [address for address in before if "/v1/" in address]
-            if len(of_api) != 1 or 1 + len(before) > MAX_FIRST_REQUESTS:
+            if len(of_api) > 1 or 1 + len(before) > MAX_FIRST_REQUESTS:
                 wrong[path] = before
         assert wrong == {}, json.dumps(wrong, indent=1)
 
@@ -177,6 +192,7 @@ def _needles(api: Api) -> dict[str, str]:
     api.call("PUT", "/v1/calendars/needle", expect=201, json=closed)
     api.call("PUT", "/v1/tasks/needle", expect=201, json=SHELL)
     api.call("POST", "/v1/api-keys", expect=201, json={"role": "worker", "name": "needle"})
+    api.call("POST", "/v1/users", expect=201, json={"userId": "ada", "role": "viewer", "email": "ada@example.com"})
     past = {"from": "2026-01-01T00:00:00Z", "to": "2026-01-01T03:00:00Z"}
     api.call("POST", f"/v1/jobs/{job}/backfill", expect=(200, 201, 202), json=past)
     run = api.call("POST", f"/v1/jobs/{job}/run", expect=(200, 201, 202))["runId"]

@@ -48,6 +48,11 @@ export function fillPath(template: string, values: object | undefined): string {
   })
 }
 
+/** Returns the headers of a change that the server refuses with 412 if the resource has another version. */
+export function ifMatch(version: number | undefined): Record<string, string> {
+  return version === undefined ? {} : { 'If-Match': `"${version}"` }
+}
+
 let onUnauthorized: () => void = () => {}
 
 /** Sets the function that is called when the server no longer accepts the session. */

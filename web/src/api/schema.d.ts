@@ -6703,7 +6703,10 @@ export interface operations {
     putTasksTaskId: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The version (`ETag`) that the change is based on; 412 if it is not current. */
+                "If-Match"?: string;
+            };
             path: {
                 taskId: string;
             };
@@ -6737,6 +6740,7 @@ export interface operations {
             401: components["responses"]["Problem401"];
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
+            412: components["responses"]["Problem412"];
             413: components["responses"]["Problem413"];
             415: components["responses"]["Problem415"];
             422: components["responses"]["Problem422"];
@@ -6836,7 +6840,10 @@ export interface operations {
     putCalendarsName: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description The version (`ETag`) that the change is based on; 412 if it is not current. */
+                "If-Match"?: string;
+            };
             path: {
                 name: string;
             };
@@ -6870,6 +6877,7 @@ export interface operations {
             401: components["responses"]["Problem401"];
             403: components["responses"]["Problem403"];
             404: components["responses"]["Problem404"];
+            412: components["responses"]["Problem412"];
             413: components["responses"]["Problem413"];
             415: components["responses"]["Problem415"];
             422: components["responses"]["Problem422"];

@@ -67,7 +67,7 @@ export default function Chart({
           height,
           cursor: { drag: { x: false, y: false }, points: { size: 6 } },
           legend: { show: false },
-          padding: [8, 8, 0, 0],
+          padding: [8, 28, 0, 0],
           axes: [
             {
               ...axis,

@@ -126,6 +126,7 @@ function TextChip({ filter }: { filter: Filter & { kind: 'text' } }) {
   const listId = `filter-${filter.name}`
   return (
     <Popover
+      label={`Filter by ${filter.label.toLowerCase()}`}
       open={open}
       onOpenChange={setOpen}
       trigger={<Chip label={filter.label} value={filter.value ?? null} onClear={() => filter.onChange(undefined)} />}

@@ -27,6 +27,7 @@ export function JobChip({
   }
   return (
     <Popover
+      label="Filter by job"
       open={open}
       onOpenChange={setOpen}
       trigger={<Chip label="Job" value={name ?? null} onClear={() => onChange(undefined)} />}

@@ -26,6 +26,7 @@ export function RangeChip({
   }
   return (
     <Popover
+      label={`Filter by time: ${label.toLowerCase()}`}
       open={open}
       onOpenChange={setOpen}
       trigger={

@@ -18,7 +18,7 @@ export function RoleBadge({ role }: { role: ApiKey['role'] }) {
     <span
       title={ROLES[role].text}
       className={cx(
-        'inline-flex items-center gap-1 rounded-sm border px-1.5 text-2xs',
+        'inline-flex items-center gap-1 rounded-sm border px-1.5 align-middle text-2xs',
         role === 'admin' || role === 'system' ? 'border-accent text-accent' : 'text-ink-2',
       )}
     >

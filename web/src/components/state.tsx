@@ -31,7 +31,10 @@ export function StateBadge({ className, ...state }: Props & { className?: string
   const look = lookOf(state as Props)
   const moves = 'run' in state && state.run === 'running'
   return (
-    <span title={look.meaning} className={cx('inline-flex items-center gap-1.5 whitespace-nowrap', className)}>
+    <span
+      title={look.meaning}
+      className={cx('inline-flex items-center gap-1.5 whitespace-nowrap align-top', className)}
+    >
       <Icon
         name={look.icon}
         size={14}

@@ -45,6 +45,14 @@ export function Time({
   )
 }
 
+const TIMESTAMP = /(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)/
+
+/** A sentence of the server. Its times, which are UTC, are shown in the chosen zone. */
+export function Sentence({ text }: { text: string }) {
+  const parts = text.split(TIMESTAMP)
+  return parts.map((part, at) => (at % 2 === 1 ? <Time key={at} at={part} /> : part))
+}
+
 /** A countdown to a fire, in seconds. It updates itself. */
 export function Countdown({ at, empty = '–', className }: { at: At; empty?: string; className?: string }) {
   const now = useNow()

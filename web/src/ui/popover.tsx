@@ -2,12 +2,15 @@ import * as Radix from '@radix-ui/react-popover'
 import type { ReactNode } from 'react'
 
 export function Popover({
+  label,
   trigger,
   children,
   open,
   onOpenChange,
   align = 'start',
 }: {
+  /** The name for screen readers. */
+  label: string
   trigger: ReactNode
   children: ReactNode
   open?: boolean
@@ -19,6 +22,7 @@ export function Popover({
       <Radix.Trigger asChild>{trigger}</Radix.Trigger>
       <Radix.Portal>
         <Radix.Content
+          aria-label={label}
           align={align}
           sideOffset={4}
           collisionPadding={8}

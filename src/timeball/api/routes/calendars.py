@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from timeball.api.bodies import CalendarPreviewBody
 from timeball.api.query import PageQuery
+from timeball.api.routes.jobs.jobs import if_match
 from timeball.api.routing import Answer, Call, Route, answer_json
 from timeball.api.rows import rows
 from timeball.domain import instant
@@ -80,7 +81,7 @@ async def read(call: Call) -> Answer:
     found = (await call.context.store.calendars([(call.tenant, name)])).get((call.tenant, name))
     if found is None:
         raise NotFound("calendar", name)
-    return answer_json(_view(found))
+    return _answer(found)
 
 
 async def put(call: Call) -> Answer:
@@ -88,8 +89,8 @@ async def put(call: Call) -> Answer:
     if not _NAME.fullmatch(name):
         raise Invalid("the name of a calendar has 1 to 200 letters, digits and . _ : @ -", "/path/name")
     calendar = await json_input.read(call.raw, _typed, call.context.clock)
-    saved = await put_calendar(call.context, call.tenant, name, calendar)
-    return answer_json(_view(saved), 201 if saved.version == 1 else 200)
+    saved = await put_calendar(call.context, call.tenant, name, calendar, if_match=if_match(call))
+    return _answer(saved, 201 if saved.version == 1 else 200)
 
 
 async def delete(call: Call) -> Answer:
@@ -128,6 +129,10 @@ def _known_form(call: Call) -> str:
     if not _NAME.fullmatch(name):
         raise NotFound("calendar", name[:100])
     return name
+
+
+def _answer(found: NamedCalendar, status: int = 200) -> Answer:
+    return answer_json(_view(found), status, [(b"etag", b'"%d"' % found.version)])
 
 
 def _view(found: NamedCalendar) -> dict[str, Any]:
@@ -172,6 +177,8 @@ ROUTES: Final = (
         ),
         handle=put,
         body=Calendar,
+        headers={"If-Match": "The version (`ETag`) that the change is based on; 412 if it is not current."},
+        problems=(412,),
         reads_raw=True,
         answer=CalendarView,
         example=_EXAMPLE,

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from timeball.api.query import PageQuery
+from timeball.api.routes.jobs.jobs import if_match
 from timeball.api.routing import Answer, Call, Route, answer_json
 from timeball.api.rows import rows
 from timeball.domain.errors import Invalid, NotFound
@@ -49,7 +50,7 @@ async def read(call: Call) -> Answer:
     found = await call.context.store.task(call.tenant, task_id)
     if found is None:
         raise NotFound("task", task_id)
-    return answer_json(_view(found))
+    return _answer(found)
 
 
 async def put(call: Call) -> Answer:
@@ -57,8 +58,8 @@ async def put(call: Call) -> Answer:
     if not _TASK_ID.fullmatch(task_id):
         raise Invalid("a taskId has 1 to 200 letters, digits and . _ : @ -", "/path/taskId")
     task = await json_input.read(call.raw, _typed, call.context.clock)
-    saved = await put_task(call.context, call.tenant, task_id, task)
-    return answer_json(_view(saved), 201 if saved.version == 1 else 200)
+    saved = await put_task(call.context, call.tenant, task_id, task, if_match=if_match(call))
+    return _answer(saved, 201 if saved.version == 1 else 200)
 
 
 async def delete(call: Call) -> Answer:
@@ -71,6 +72,10 @@ def _known_form(call: Call) -> str:
     if not _TASK_ID.fullmatch(task_id):
         raise NotFound("task", task_id[:100])
     return task_id
+
+
+def _answer(task: RegisteredTask, status: int = 200) -> Answer:
+    return answer_json(_view(task), status, [(b"etag", b'"%d"' % task.version)])
 
 
 def _view(task: RegisteredTask) -> dict[str, Any]:
@@ -105,6 +110,8 @@ ROUTES: Final = (
         description="201 if it is new. Jobs that refer to it use the new version from their next run on.",
         handle=put,
         body=Task,
+        headers={"If-Match": "The version (`ETag`) that the change is based on; 412 if it is not current."},
+        problems=(412,),
         reads_raw=True,
         answer=RegisteredTaskView,
         example=_EXAMPLE,

@@ -26,9 +26,10 @@ class RegistryMethods(Asking):
         """Return a registered task."""
         return self.ask(requests.task(task_id))
 
-    def put_task(self, task_id: str, task: Mapping[str, Any]) -> Task:
-        """Register or replace a task, in the JSON of a job's task. Jobs use the new version from their next run on."""
-        return self.ask(requests.put_task(task_id, task))
+    def put_task(self, task_id: str, task: Mapping[str, Any], *, version: int | None = None) -> Task:
+        """Register or replace a task, in the JSON of a job's task. Jobs use the new version from their next run on.
+        With a version, the server refuses the change if the task has another one."""
+        return self.ask(requests.put_task(task_id, task, version=version))
 
     def delete_task(self, task_id: str) -> None:
         """Delete a registered task. The server refuses this while a job that is not cancelled refers to it. It does not
@@ -44,12 +45,19 @@ class RegistryMethods(Asking):
         return self.ask(requests.calendar(name))
 
     def put_calendar(
-        self, name: str, entries: Sequence[Mapping[str, Any]], *, timezone: str = "UTC", description: str = ""
+        self,
+        name: str,
+        entries: Sequence[Mapping[str, Any]],
+        *,
+        timezone: str = "UTC",
+        description: str = "",
+        version: int | None = None,
     ) -> Calendar:
         """Create or replace a calendar. All fires after the answer use the new calendar. Each entry has `dates`, or
-        `from` and `to`, or `cron` and `for`, and optionally a `reason`."""
+        `from` and `to`, or `cron` and `for`, and optionally a `reason`. With a version, the server refuses the change
+        if the calendar has another one."""
         body = {"timezone": timezone, "description": description, "entries": list(entries)}
-        return self.ask(requests.put_calendar(name, body))
+        return self.ask(requests.put_calendar(name, body, version=version))
 
     def preview_calendar(
         self,
@@ -114,9 +122,10 @@ class AsyncRegistryMethods(AsyncAsking):
         """Return a registered task."""
         return await self.ask(requests.task(task_id))
 
-    async def put_task(self, task_id: str, task: Mapping[str, Any]) -> Task:
-        """Register or replace a task, in the JSON of a job's task. Jobs use the new version from their next run on."""
-        return await self.ask(requests.put_task(task_id, task))
+    async def put_task(self, task_id: str, task: Mapping[str, Any], *, version: int | None = None) -> Task:
+        """Register or replace a task, in the JSON of a job's task. Jobs use the new version from their next run on.
+        With a version, the server refuses the change if the task has another one."""
+        return await self.ask(requests.put_task(task_id, task, version=version))
 
     async def delete_task(self, task_id: str) -> None:
         """Delete a registered task. The server refuses this while a job that is not cancelled refers to it. It does not
@@ -132,12 +141,19 @@ class AsyncRegistryMethods(AsyncAsking):
         return await self.ask(requests.calendar(name))
 
     async def put_calendar(
-        self, name: str, entries: Sequence[Mapping[str, Any]], *, timezone: str = "UTC", description: str = ""
+        self,
+        name: str,
+        entries: Sequence[Mapping[str, Any]],
+        *,
+        timezone: str = "UTC",
+        description: str = "",
+        version: int | None = None,
     ) -> Calendar:
         """Create or replace a calendar. All fires after the answer use the new calendar. Each entry has `dates`, or
-        `from` and `to`, or `cron` and `for`, and optionally a `reason`."""
+        `from` and `to`, or `cron` and `for`, and optionally a `reason`. With a version, the server refuses the change
+        if the calendar has another one."""
         body = {"timezone": timezone, "description": description, "entries": list(entries)}
-        return await self.ask(requests.put_calendar(name, body))
+        return await self.ask(requests.put_calendar(name, body, version=version))
 
     async def preview_calendar(
         self,

@@ -18,9 +18,10 @@ def task(task_id: str) -> ApiRequest[Task]:
     return get(f"/v1/tasks/{quote(task_id, safe='')}", Task)
 
 
-def put_task(task_id: str, body: Mapping[str, Any]) -> ApiRequest[Task]:
+def put_task(task_id: str, body: Mapping[str, Any], *, version: int | None = None) -> ApiRequest[Task]:
     path = f"/v1/tasks/{quote(task_id, safe='')}"
-    return ApiRequest(method="PUT", path=path, answer=Task, body=body, repeatable=True)
+    headers = {} if version is None else {"If-Match": f'"{version}"'}
+    return ApiRequest(method="PUT", path=path, answer=Task, body=body, headers=headers, repeatable=True)
 
 
 def delete_task(task_id: str) -> ApiRequest[bytes]:
@@ -35,8 +36,10 @@ def calendar(name: str) -> ApiRequest[Calendar]:
     return get(_of_calendar(name), Calendar)
 
 
-def put_calendar(name: str, body: Mapping[str, Any]) -> ApiRequest[Calendar]:
-    return ApiRequest(method="PUT", path=_of_calendar(name), answer=Calendar, body=body, repeatable=True)
+def put_calendar(name: str, body: Mapping[str, Any], *, version: int | None = None) -> ApiRequest[Calendar]:
+    path = _of_calendar(name)
+    headers = {} if version is None else {"If-Match": f'"{version}"'}
+    return ApiRequest(method="PUT", path=path, answer=Calendar, body=body, headers=headers, repeatable=True)
 
 
 def preview_calendar(

@@ -11,8 +11,11 @@ from timeball.ports.store.registry import RegisteredTask
 from timeball.ports.wakeups import Topic
 
 
-async def put_task(context: OperationContext, tenant: str, task_id: str, task: Task) -> RegisteredTask:
-    """Register or replace a task. Jobs that refer to it use the new version from their next run on."""
+async def put_task(
+    context: OperationContext, tenant: str, task_id: str, task: Task, *, if_match: int | None = None
+) -> RegisteredTask:
+    """Register or replace a task. Jobs that refer to it use the new version from their next run on. Raises
+    `PreconditionFailed` if the task has another version than `if_match`."""
     if (refused := refused_task(task, "")) is not None:
         raise refused
     saved = await context.store.put_task(
@@ -22,7 +25,8 @@ async def put_task(context: OperationContext, tenant: str, task_id: str, task: T
             spec=msgspec.json.decode(msgspec.json.encode(task)),
             version=1,
             updated_at=context.store.now(),
-        )
+        ),
+        if_match,
     )
     context.wakeups.wake(Topic.READY)  # its runs may have waited for a worker that accepts another kind
     return saved

@@ -105,8 +105,10 @@ class RegisteredTask(Struct, frozen=True, kw_only=True):
 
 
 class TaskStore(Protocol):
-    async def put_task(self, task: RegisteredTask) -> RegisteredTask:
-        """Create or replace a task. Return it with its version, which grows with each call."""
+    async def put_task(self, task: RegisteredTask, if_match: int | None = None) -> RegisteredTask:
+        """Create or replace a task. Return it with its version, which grows with each call. Raises
+        `PreconditionFailed` if the task has another version than `if_match`, unless it has this spec already.
+        """
         ...
 
     async def task(self, tenant: str, task_id: str) -> RegisteredTask | None:
@@ -137,10 +139,11 @@ class CalendarPut(Struct, frozen=True):
 class CalendarStore(Protocol):
     """A transaction that plans, submits or amends jobs with calendars locks these calendars against changes."""
 
-    async def put_calendar(self, new: NamedCalendar) -> CalendarPut:
+    async def put_calendar(self, new: NamedCalendar, if_match: int | None = None) -> CalendarPut:
         """Create or replace a calendar. The version grows, unless nothing changes. In the same transaction, runs for
         future fires of jobs that refer to the calendar are deleted and their fires are planned again. Jobs with a
         deferred fire, or whose planning failed, are planned again, too. A run that a worker holds already stays.
+        Raises `PreconditionFailed` if the calendar has another version than `if_match`, unless nothing changes.
         """
         ...
 

@@ -1,7 +1,7 @@
 import { useQueryClient } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useEffect, useState } from 'react'
-import { request } from '@/api/client'
+import { ifMatch, request } from '@/api/client'
 import { keys } from '@/api/keys'
 import { ApiError } from '@/api/problem'
 import { refuseIfTaken } from '@/api/taken'
@@ -25,8 +25,17 @@ import { EntriesForm } from './entries-form'
 
 const FIELDS = ['/timezone', '/description', '/entries', '/path/name']
 
-export function Editor({ initial, name: saved }: { initial: JobDocument; name?: string }) {
+export function Editor({
+  initial,
+  name: saved,
+  version,
+}: {
+  initial: JobDocument
+  name?: string
+  version?: number | undefined
+}) {
   const editor = useEditor(initial)
+  const [headers] = useState(() => ifMatch(version))
   const [name, setName] = useState(saved ?? '')
   const navigate = useNavigate()
   const client = useQueryClient()
@@ -34,7 +43,11 @@ export function Editor({ initial, name: saved }: { initial: JobDocument; name?: 
   const checked = useCheck(editor)
   const save = async () => {
     if (isNew) await refuseIfTaken('/v1/calendars/{name}', { name }, 'a calendar', '/path/name')
-    const put = await request<Calendar>('PUT', '/v1/calendars/{name}', { path: { name }, body: editor.document })
+    const put = await request<Calendar>('PUT', '/v1/calendars/{name}', {
+      path: { name },
+      body: editor.document,
+      headers,
+    })
     client.setQueryData(keys.calendars('one', name), put)
     void client.invalidateQueries({ queryKey: keys.calendars('list') })
     toast.done(isNew ? `Created calendar ${name}` : `Saved version ${put.version} of ${name}`)

@@ -25,6 +25,7 @@ function Existing({ name }: { name: string }) {
       {found => (
         <Editor
           name={found.name}
+          version={found.version}
           initial={{
             timezone: found.timezone ?? 'UTC',
             ...(found.description ? { description: found.description } : {}),

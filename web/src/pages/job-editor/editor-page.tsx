@@ -1,7 +1,7 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useMemo, useState } from 'react'
-import { request } from '@/api/client'
+import { ifMatch, request } from '@/api/client'
 import { keys } from '@/api/keys'
 import { ApiError } from '@/api/problem'
 import { useDenied } from '@/api/session'
@@ -217,7 +217,7 @@ function useSave({
     mutationFn: () => {
       if (saved === undefined) return request<Job>('POST', '/v1/jobs', { body: ordered(editor.document) })
       const change = changeOf(base.document, editor.document)
-      const headers = { 'If-Match': `"${base.version}"` }
+      const headers = ifMatch(base.version)
       if (!isWorkflow(editor.document))
         return request<Job>('PATCH', '/v1/jobs/{jobId}', { path: saved, body: change, headers })
       const { task, ...rest } = change

@@ -8,7 +8,7 @@ import type { Series } from '@/components/chart'
 import { LazyChart } from '@/components/lazy-chart'
 import { Loaded, Skeleton } from '@/components/notices'
 import { StateBadge } from '@/components/state'
-import { Countdown, RelativeTime, Time } from '@/components/time'
+import { Countdown, RelativeTime, Sentence, Time } from '@/components/time'
 import { Section } from '@/layout/page'
 import { duration, instant } from '@/lib/time'
 import { cx } from '@/ui/cx'
@@ -156,24 +156,32 @@ export function JobWhySection({ job }: { job: Job }) {
             {(found.reasons.length === 0 ? [{ text: found.answer, unblocks: '' }] : found.reasons).map(
               (reason, index) => (
                 <div key={index} className="min-w-0 [overflow-wrap:anywhere]">
-                  <p className="bidi-plain">{reason.text}</p>
-                  {reason.unblocks !== '' && <p className="bidi-plain text-ink-2">{reason.unblocks}</p>}
+                  <p className="bidi-plain">
+                    <Sentence text={reason.text} />
+                  </p>
+                  {reason.unblocks !== '' && (
+                    <p className="bidi-plain text-ink-2">
+                      <Sentence text={reason.unblocks} />
+                    </p>
+                  )}
                 </div>
               ),
             )}
             {found.run !== null && (
               <p className="bidi-plain text-ink-2 [overflow-wrap:anywhere]">
                 <Link to="/runs/$runId" params={{ runId: found.run.runId }} className="text-accent underline">
-                  Its run
+                  Latest run
                 </Link>
-                : {found.run.answer}
+                : <Sentence text={found.run.answer} />
               </p>
             )}
             {found.exceptions.slice(0, 5).map(item => (
               <div key={item.fireTime} className="flex gap-2 text-xs">
                 <StateBadge verdict={item.verdict} className="shrink-0" />
                 <Time at={item.fireTime} className="shrink-0 text-ink-2" />
-                <span className="bidi-plain truncate text-ink-3">{item.reason}</span>
+                <span className="bidi-plain truncate text-ink-3">
+                  <Sentence text={item.reason} />
+                </span>
               </div>
             ))}
           </div>

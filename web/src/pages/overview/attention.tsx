@@ -1,6 +1,6 @@
 import { Link } from '@tanstack/react-router'
 import type { Attention } from '@/api/types'
-import { RelativeTime } from '@/components/time'
+import { RelativeTime, Sentence } from '@/components/time'
 import { JOB_STATES, RUN_STATES, type StateLook, TONE_TEXT, VERDICTS, WORKER_STATES } from '@/lib/states'
 import { count } from '@/lib/time'
 import { Icon } from '@/ui/icon'
@@ -31,7 +31,7 @@ export function AttentionList({ items }: { items: readonly Attention[] }) {
             <span className="min-w-0 flex-1">
               <span className="bidi-plain line-clamp-2 text-sm [overflow-wrap:anywhere]">
                 {item.jobName !== null && <strong className="font-medium">{item.jobName}: </strong>}
-                {item.message}
+                <Sentence text={item.message} />
               </span>
               {item.since !== null && <RelativeTime at={item.since} className="text-ink-3 text-xs" />}
             </span>

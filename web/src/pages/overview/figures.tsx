@@ -38,7 +38,7 @@ export function Figures({ stats }: { stats: Stats | undefined }) {
         label="Success"
         value={totals.successRate === null ? '–' : percent(totals.successRate).replace(' %', '')}
         unit={totals.successRate === null ? '' : '%'}
-        detail={badText(totals.failed, totals.dead)}
+        detail={bad === 0 ? 'none failed' : `${count(bad)} failed`}
         line={
           <Sparkline
             label="Failed runs over time"
@@ -101,11 +101,6 @@ export function Figures({ stats }: { stats: Stats | undefined }) {
       />
     </dl>
   )
-}
-
-function badText(failed: number, dead: number): string {
-  const parts = [failed > 0 && `${count(failed)} failed`, dead > 0 && `${count(dead)} dead`].filter(Boolean)
-  return parts.length === 0 ? 'none failed' : parts.join(', ')
 }
 
 function split(text: string): [string, string] {

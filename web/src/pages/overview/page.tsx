@@ -12,6 +12,7 @@ import { AttentionList } from './attention'
 import { Figures } from './figures'
 import { NowLine } from './now-line/now-line'
 import { LANES, type OverviewSearch, WINDOWS } from './search'
+import { Trends } from './trends'
 import { UpNext } from './up-next'
 
 const route = getRouteApi('/shell/')
@@ -93,6 +94,7 @@ export function Page() {
             >
               <NowLine window={window} by={by} q={q} asTable={view === 'table'} />
             </Section>
+            {stats.data !== undefined && <Trends stats={stats.data} />}
           </div>
           <div className="grid min-w-0 content-start gap-4 md:grid-cols-2 xl:grid-cols-1">
             <Section title="Needs attention">

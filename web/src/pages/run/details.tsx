@@ -9,7 +9,7 @@ import { CopyId } from '@/components/copy'
 import { JsonView } from '@/components/json-view'
 import { Loaded, Skeleton } from '@/components/notices'
 import { StateBadge } from '@/components/state'
-import { RelativeTime, Time } from '@/components/time'
+import { RelativeTime, Sentence, Time } from '@/components/time'
 import { Section } from '@/layout/page'
 import { isTerminal } from '@/lib/states'
 import { Icon } from '@/ui/icon'
@@ -31,8 +31,14 @@ export function WhySection({ run }: { run: Run }) {
                 <li key={index} className="grid grid-cols-[auto_minmax(0,1fr)] gap-x-2">
                   <Icon name={index === 0 ? 'info' : 'right'} size={14} className="mt-0.5 text-ink-3" />
                   <div className="min-w-0 [overflow-wrap:anywhere]">
-                    <p className="bidi-plain">{reason.text}</p>
-                    {reason.unblocks !== '' && <p className="bidi-plain text-ink-2">{reason.unblocks}</p>}
+                    <p className="bidi-plain">
+                      <Sentence text={reason.text} />
+                    </p>
+                    {reason.unblocks !== '' && (
+                      <p className="bidi-plain text-ink-2">
+                        <Sentence text={reason.unblocks} />
+                      </p>
+                    )}
                     {'runId' in reason && reason.runId !== undefined && reason.runId !== run.runId && (
                       <RunLink runId={reason.runId} />
                     )}

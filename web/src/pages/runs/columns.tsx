@@ -85,7 +85,7 @@ export const RUN_COLUMNS: readonly Column<RunRow>[] = [
   {
     id: 'id',
     header: 'Run',
-    width: '11rem',
+    width: 'minmax(11rem, 0.8fr)',
     minTable: 1280,
     cell: row => <code className="font-mono text-ink-3 text-xs">{row.runId}</code>,
   },

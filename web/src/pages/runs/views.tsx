@@ -84,6 +84,7 @@ function SaveView({ search, taken }: { search: RunsSearch; taken: readonly strin
   const error = taken.includes(name.trim()) ? 'This name is taken.' : undefined
   return (
     <Popover
+      label="Save view"
       open={open}
       onOpenChange={setOpen}
       trigger={

@@ -1,7 +1,7 @@
 import { useQuery, useQueryClient } from '@tanstack/react-query'
 import { useNavigate, useParams } from '@tanstack/react-router'
 import { useMemo, useState } from 'react'
-import { api, request } from '@/api/client'
+import { api, ifMatch, request } from '@/api/client'
 import { keys } from '@/api/keys'
 import { refuseIfTaken } from '@/api/taken'
 import type { RegisteredTask } from '@/api/types'
@@ -32,15 +32,16 @@ function Existing({ taskId }: { taskId: string }) {
   })
   return (
     <Loaded query={task} skeleton={<Waiting title={`Edit ${taskId}`} />}>
-      {found => <TaskEditor taskId={found.taskId} initial={found.task} />}
+      {found => <TaskEditor taskId={found.taskId} initial={found.task} version={found.version} />}
     </Loaded>
   )
 }
 
 const KINDS = (Object.keys(KIND_LABELS) as Kind[]).map(value => ({ value, label: KIND_LABELS[value] }))
 
-function TaskEditor({ initial, taskId: saved }: { initial: object; taskId?: string }) {
+function TaskEditor({ initial, taskId: saved, version }: { initial: object; taskId?: string; version?: number }) {
   const first = initial as JobDocument
+  const [headers] = useState(() => ifMatch(version))
   const editor = useEditor(first)
   const inner = useMemo(() => asTaskOfJob(editor), [editor])
   const [taskId, setTaskId] = useState(saved ?? '')
@@ -50,7 +51,11 @@ function TaskEditor({ initial, taskId: saved }: { initial: object; taskId?: stri
   const kind = KINDS.find(item => item.value === editor.string('/kind'))?.value ?? 'http'
   const save = async () => {
     if (isNew) await refuseIfTaken('/v1/tasks/{taskId}', { taskId }, 'a task', '/path/taskId')
-    const put = await request<RegisteredTask>('PUT', '/v1/tasks/{taskId}', { path: { taskId }, body: editor.document })
+    const put = await request<RegisteredTask>('PUT', '/v1/tasks/{taskId}', {
+      path: { taskId },
+      body: editor.document,
+      headers,
+    })
     client.setQueryData(keys.tasks('one', taskId), put)
     void client.invalidateQueries({ queryKey: keys.tasks('list') })
     void client.invalidateQueries({ queryKey: keys.tasks('names') })

@@ -6,7 +6,7 @@ import type { components } from '@/api/schema'
 import { CopyAs } from '@/components/copy'
 import { JsonView } from '@/components/json-view'
 import { StateBadge, StateIcon } from '@/components/state'
-import { Duration, Time } from '@/components/time'
+import { Duration, Sentence, Time } from '@/components/time'
 import { taskEnded, taskFailed, taskLook } from '@/components/workflow/states'
 import { plural } from '@/lib/time'
 import { Button, IconButton } from '@/ui/button'
@@ -51,7 +51,9 @@ export function TaskPanel({
           </span>
         </div>
         {task.reason !== '' && !(taskFailed(task.status) && task.runId !== null) && (
-          <p className="bidi-plain text-ink-2 [overflow-wrap:anywhere]">{task.reason}</p>
+          <p className="bidi-plain text-ink-2 [overflow-wrap:anywhere]">
+            <Sentence text={task.reason} />
+          </p>
         )}
         <dl className="grid grid-cols-[5.5rem_minmax(0,1fr)] gap-y-1 text-ink-2">
           <dt className="text-ink-3">Started</dt>
@@ -85,11 +87,13 @@ export function TaskPanel({
           <div className="grid gap-1">
             <div className="flex gap-1">
               <Button icon="retry" why={retryWhy} onClick={onRetry} className="flex-1">
-                Retry from here
+                Retry failed tasks
               </Button>
               <CopyAs commands={() => workflowRunCommands('retry', run.workflowRunId)} />
             </div>
-            <p className="text-ink-3 text-xs">Tasks that succeeded are kept. All tasks that failed run again.</p>
+            <p className="text-ink-3 text-xs">
+              All tasks that failed run again, and those that need them. Tasks that succeeded are kept.
+            </p>
           </div>
         )}
         {task.runId !== null && <RunDetails runId={task.runId} ended={taskEnded(task.status)} />}

@@ -2,7 +2,7 @@ import { Link } from '@tanstack/react-router'
 import type { components } from '@/api/schema'
 import { type Column, DataTable } from '@/components/data-table'
 import { StateBadge } from '@/components/state'
-import { Duration, Time } from '@/components/time'
+import { Duration, Sentence, Time } from '@/components/time'
 import { taskLook } from '@/components/workflow/states'
 
 export type Task = components['schemas']['TaskView']
@@ -36,7 +36,11 @@ const COLUMNS: readonly Column<Task>[] = [
     header: 'Reason',
     width: 'minmax(8rem, 2fr)',
     minTable: 1000,
-    cell: task => <span className="bidi-plain text-ink-2">{task.reason}</span>,
+    cell: task => (
+      <span className="bidi-plain text-ink-2">
+        <Sentence text={task.reason} />
+      </span>
+    ),
   },
   {
     id: 'run',

@@ -197,7 +197,7 @@ function Runs({ workflowId }: { workflowId: string }) {
                   <StateBadge run={run.status} className="w-28" />
                   <Time at={run.fireTime} className="w-28" />
                   <span className="hidden text-ink-3 text-xs sm:inline">{run.origin.replace('_', ' ')}</span>
-                  <span className="min-w-0 flex-1 truncate text-ink-2 text-xs">
+                  <span className="invisible min-w-0 flex-1 truncate text-ink-2 text-xs sm:visible">
                     <bdi>{run.error?.message ?? run.reason}</bdi>
                   </span>
                   <Duration from={run.startTime} to={run.endTime} className="text-ink-2" />

@@ -18,6 +18,7 @@ from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.jobs.amend import LOCK_JOBS, withdraw
 from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.planning.plans import NOW, PLAN_NO_LATER
+from timeball.stores.sql.registry.versions import require_version
 from timeball.stores.sql.rows.unreadable import unread
 from timeball.stores.sql.rows.values import plain
 from timeball.stores.sql.statements import many, query
@@ -39,7 +40,7 @@ MAX_NAMED: Final = 3
 
 
 class Calendars(StorePart):
-    async def put_calendar(self, new: NamedCalendar) -> CalendarPut:
+    async def put_calendar(self, new: NamedCalendar, if_match: int | None = None) -> CalendarPut:
         key = {"tenant": new.tenant, "name": plain(new.name)}
         spec = calendar.encode(new.calendar).decode()
 
@@ -47,6 +48,7 @@ class Calendars(StorePart):
             known = await tx.fetch(KEEP_CALENDAR, **key)
             ((before, version, updated_at),) = known or ((None, 0, 0),)
             if before != spec:
+                require_version("calendar", new.name, version, if_match)
                 ((version, updated_at),) = await tx.fetch(PUT_CALENDAR, **key, spec=spec)
                 await _plan_anew(tx, key)
                 record(tx, "calendar", new.name, before=_values(before), after=_values(spec), size=len(spec))

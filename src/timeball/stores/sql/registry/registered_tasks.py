@@ -11,6 +11,7 @@ from timeball.stores.sql.audit_log.recording import record
 from timeball.stores.sql.driver import Row, Tx, scalar
 from timeball.stores.sql.page_bytes import ids_that_fit
 from timeball.stores.sql.part import StorePart
+from timeball.stores.sql.registry.versions import require_version
 from timeball.stores.sql.rows.values import as_json, plain
 from timeball.stores.sql.runs import claim_kinds
 from timeball.stores.sql.statements import query
@@ -25,11 +26,13 @@ DELETE_TASK = query("delete_task")
 
 
 class Tasks(StorePart):
-    async def put_task(self, task: RegisteredTask) -> RegisteredTask:
+    async def put_task(self, task: RegisteredTask, if_match: int | None = None) -> RegisteredTask:
         spec = as_json(task.spec)
 
         async def work(tx: Tx) -> RegisteredTask:
-            before = await _locked(tx, task.tenant, task.id)
+            before = await _locked(tx, task.tenant, task.id, read=if_match is not None)
+            if before is None or before.spec != task.spec:
+                require_version("task", task.id, 0 if before is None else before.version, if_match)
             ((version,),) = await tx.fetch(
                 PUT_TASK,
                 tenant=task.tenant,
@@ -74,10 +77,10 @@ class Tasks(StorePart):
         return await self._db.write(work)
 
 
-async def _locked(tx: Tx, tenant: str, task_id: str) -> RegisteredTask | None:
-    """Lock a task. Return it if the audit log needs its values."""
+async def _locked(tx: Tx, tenant: str, task_id: str, *, read: bool = False) -> RegisteredTask | None:
+    """Lock a task. Return it if `read`, or if the audit log needs its values."""
     rows = await tx.fetch(LOCK_TASK, tenant=tenant, id=plain(task_id))
-    if tx.audited is None or not rows:
+    if not rows or (tx.audited is None and not read):
         return None
     return next(map(_task, await tx.fetch(TASK, tenant=tenant, id=plain(task_id))), None)
 

@@ -3,7 +3,7 @@ import { useState } from 'react'
 import { CopyAs } from '@/components/copy'
 import { EmptyState, Loaded, Skeleton } from '@/components/notices'
 import { StateBadge } from '@/components/state'
-import { Time } from '@/components/time'
+import { Sentence, Time } from '@/components/time'
 import { serverNow } from '@/lib/clock'
 import { zone } from '@/lib/settings'
 import { TONE_FILL, VERDICTS } from '@/lib/states'
@@ -60,14 +60,16 @@ export function LedgerTab({
             onPlace({ ...place, level })
           }}
         />
-        <IconButton label="Earlier" icon="left" onClick={() => move(-1)} />
-        <h2 className="min-w-32 text-center font-semibold text-sm">
-          {periodName(place.level, period.from, shownZone)}
-        </h2>
-        <IconButton label="Later" icon="right" disabled={period.to > serverNow()} onClick={() => move(1)} />
-        <Button small look="quiet" onClick={() => onPlace({ ...place, at: serverNow() })}>
-          Now
-        </Button>
+        <div className="flex items-center gap-2">
+          <IconButton label="Earlier" icon="left" onClick={() => move(-1)} />
+          <h2 className="min-w-32 text-center font-semibold text-sm">
+            {periodName(place.level, period.from, shownZone)}
+          </h2>
+          <IconButton label="Later" icon="right" disabled={period.to > serverNow()} onClick={() => move(1)} />
+          <Button small look="quiet" onClick={() => onPlace({ ...place, at: serverNow() })}>
+            Now
+          </Button>
+        </div>
         <span className="flex-1" />
         <CopyAs commands={() => ledgerCommands(jobId, period)} />
       </div>
@@ -171,7 +173,7 @@ function Reason({ cell, onClose }: { cell: Cell; onClose: () => void }) {
           {item.lateMs !== null && `, ${duration(item.lateMs)} late`}
         </p>
         <p className="bidi-plain text-ink-2 [overflow-wrap:anywhere]">
-          {item.reason === '' ? VERDICTS[item.verdict].meaning : item.reason}
+          {item.reason === '' ? VERDICTS[item.verdict].meaning : <Sentence text={item.reason} />}
         </p>
       </div>
       <IconButton label="Close" icon="close" size={14} onClick={onClose} className="-my-1" />

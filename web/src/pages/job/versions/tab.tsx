@@ -77,7 +77,7 @@ function Versions({
                 <span className="font-medium">Version {item.version}</span>
                 <RelativeTime at={item.at} className="text-ink-3 text-xs" />
               </span>
-              <span className="bidi-plain block truncate text-ink-2 text-xs">{item.by ?? 'unknown'}</span>
+              <span className="bidi-plain block truncate text-ink-2 text-xs">{item.by ?? ''}</span>
             </button>
           </li>
         ))}
@@ -97,7 +97,13 @@ function Versions({
         }
       >
         <p className="border-b px-4 py-2 text-ink-2 text-xs">
-          <Time at={shown.at} full /> by <span className="bidi-plain">{shown.by ?? 'unknown'}</span>
+          <Time at={shown.at} full />
+          {shown.by != null && (
+            <>
+              {' '}
+              by <span className="bidi-plain">{shown.by}</span>
+            </>
+          )}
         </p>
         {look === 'json' || before === undefined ? (
           <JsonView value={shown.job} className="border-0" />

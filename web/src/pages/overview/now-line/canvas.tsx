@@ -5,12 +5,18 @@ import { serverNow } from '@/lib/clock'
 import { zone } from '@/lib/settings'
 import { MARKS } from '@/lib/states'
 import { clockTime, duration, plural } from '@/lib/time'
+import { useWindowHeight } from '@/lib/window-height'
 import { AXIS_HEIGHT, drawAxis, drawLanes, readPalette, timeOf, type View } from './draw'
 import { LaneLabels } from './labels'
 import { type Bar, type Bucket, barAt, type Lane, type Model, prune } from './model'
 
 /** Minimum time between two frames, however many events arrive. */
 const MIN_FRAME_DISTANCE_MS = 60
+
+const MIN_LANE_HEIGHT = 28
+const MAX_LANE_HEIGHT = 48
+/** Height of the page without the lanes. */
+const OTHER_PX = 600
 
 export type Redraw = { request: () => void }
 type Pointed = { lane: number; bar: Bar | null; bucket: Bucket | null; fire: number | null; x: number }
@@ -24,7 +30,8 @@ export function NowLineCanvas({ model, span, redraw }: { model: Model; span: num
   const isNarrow = boxWidth > 0 && boxWidth < 640
   const labelWidth = isNarrow ? 0 : boxWidth < 760 ? 150 : boxWidth < 1100 ? 208 : 256
   const width = Math.max(0, boxWidth - labelWidth)
-  const laneHeight = isNarrow ? 44 : 28
+  const windowHeight = useWindowHeight()
+  const laneHeight = isNarrow ? 44 : roomyLane(windowHeight, model.lanes.length)
   const labelHeight = isNarrow ? 16 : 0
   const height = model.lanes.length * laneHeight
   const [pointed, setPointed] = useState<Pointed | null>(null)
@@ -158,6 +165,11 @@ export function NowLineCanvas({ model, span, redraw }: { model: Model; span: num
       </p>
     </div>
   )
+}
+
+/** Returns the height of a lane: a tall window with few lanes has higher ones. */
+function roomyLane(windowHeight: number, lanes: number): number {
+  return Math.min(MAX_LANE_HEIGHT, Math.max(MIN_LANE_HEIGHT, Math.floor((windowHeight - OTHER_PX) / lanes)))
 }
 
 /** Sets the size of a canvas in device pixels and returns its context. */

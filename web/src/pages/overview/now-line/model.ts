@@ -81,7 +81,8 @@ function barOf(run: TimelineRun): Bar {
     end: instant(run.endedAt),
     status: run.status,
     lateMs: run.lateMs,
-    mark: LANE_MARKS[run.verdict],
+    // A run of a backfill has a fire time in the past, but no lateness.
+    mark: run.verdict === 'late' && run.lateMs === null ? 'on_time' : LANE_MARKS[run.verdict],
     until: instant(run.fireUntil),
     fires: run.fires ?? 1,
   }
