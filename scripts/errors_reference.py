@@ -67,8 +67,8 @@ EXPLAINED: Final[dict[str, Explained]] = {
         "Nothing: a worker registers again by itself, and stops the attempts of the old session.",
     ),
     "precondition_failed": Explained(
-        "`If-Match` names a version that is not the current one: another request changed the job.",
-        "Read the job, apply the change to the new version, and send its `ETag`.",
+        "`If-Match` names a version that is not the current one: another request made a change.",
+        "Read it again, apply the change to the new version, and send its `ETag`.",
     ),
     "too_large": Explained(
         "A body, a batch or a value exceeds its limit.",

@@ -13,7 +13,7 @@ from tests.conformance.test_planning import claim, current, read, until
 from tests.support.builders import TENANT, bits, recurring, settlement
 from timeball import system
 from timeball.domain import ids
-from timeball.domain.errors import Conflict
+from timeball.domain.errors import Conflict, PreconditionFailed
 from timeball.domain.instant import HOUR, MILLISECOND, MINUTE, SECOND, Micros, render
 from timeball.domain.planning import planning
 from timeball.domain.run.ledger import Verdict
@@ -55,6 +55,18 @@ async def test_calendars_are_kept_by_tenant_and_name(store: Store) -> None:
     assert (await store.list_calendars("else", None, 10)).items == []
     assert not await store.delete_calendar("else", "freeze")
     assert await store.delete_calendar(TENANT, "freeze")
+
+
+async def test_a_calendar_is_replaced_only_at_the_expected_version(store: Store) -> None:
+    other = frozen((HOUR, 2 * HOUR))
+    with pytest.raises(PreconditionFailed, match="there is no calendar 'freeze'"):
+        await store.put_calendar(named(other), if_match=1)
+    assert (await store.put_calendar(named(frozen()))).calendar.version == 1
+    assert (await store.put_calendar(named(other), if_match=1)).calendar.version == 2
+    assert (await store.put_calendar(named(other), if_match=1)).calendar.version == 2, "a repeated request"
+    with pytest.raises(PreconditionFailed, match="at version 2, not 1"):
+        await store.put_calendar(named(frozen()), if_match=1)
+    assert (await store.calendars([(TENANT, "freeze")]))[(TENANT, "freeze")].calendar == other
 
 
 async def test_a_submission_without_its_calendar_fails_alone(store: Store) -> None:

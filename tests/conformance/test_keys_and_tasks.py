@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tests.support.builders import one_shot
-from timeball.domain.errors import Conflict
+from timeball.domain.errors import Conflict, PreconditionFailed
 from timeball.domain.identity.role import GRANTS
 from timeball.domain.job.job import JobState
 from timeball.ports.store.jobs import Amendment
@@ -55,6 +55,19 @@ async def test_tasks_are_replaced_with_a_growing_version(store: Store) -> None:
     assert found is not None
     assert (found.spec, found.version, found.updated_at) == ({"n": 2}, 2, 7)
     assert await store.task("other", "t") is None
+
+
+async def test_a_task_is_replaced_only_at_the_expected_version(store: Store) -> None:
+    with pytest.raises(PreconditionFailed, match="there is no task 't'"):
+        await store.put_task(task("t", n=1), if_match=1)
+    assert (await store.put_task(task("t", n=1))).version == 1
+    assert (await store.put_task(task("t", n=2), if_match=1)).version == 2
+    assert (await store.put_task(task("t", n=2), if_match=1)).version == 2, "a repeated request"
+    with pytest.raises(PreconditionFailed, match="at version 2, not 1"):
+        await store.put_task(task("t", n=3), if_match=1)
+    found = await store.task("default", "t")
+    assert found is not None
+    assert (found.spec, found.version) == ({"n": 2}, 2)
 
 
 async def test_tasks_are_listed_by_tenant_in_pages(store: Store) -> None:

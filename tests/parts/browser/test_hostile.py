@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.parts.browser.chromium import Profile, overflow
+from tests.parts.browser.chromium import DESKTOP, PHONE, Profile, overflow
 from tests.parts.browser.pages import await_data
 from tests.support.processes import Api, running_up, until
 
@@ -67,15 +67,43 @@ def test_hostile_names_tags_output_and_errors_are_shown_as_text(profile: Profile
             f"/dead-letters?group={ids['fingerprint']}",
             "/workflows",
             f"/workflows/{ids['workflow']}",
+            f"/workflow-runs/{ids['workflow_run']}",
+            f"/workflow-runs/{ids['workflow_run']}?task=one",
             "/calendars",
+            "/calendars/hostile",
             "/tasks",
+            "/tasks/hostile",
             "/keys",
+            "/users",
+            "/audit-log",
+            "/usage?by=job",
             "/workers",
             "/forecast",
             "/backfills",
         ):
             page.goto(api.url + path)
             await_data(page)
+            _assert_harmless(page, path)
+            page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
+            _assert_harmless(page, f"{path} on a phone")
+            page.set_viewport_size({"width": DESKTOP[0], "height": DESKTOP[1]})
+
+
+def test_hostile_errors_and_reasons_are_shown_as_text(profile: Profile, tmp_path: Path) -> None:
+    with running_up(tmp_path) as (_, api):
+        ids = _hostile(api, tmp_path)
+        api.call("POST", f"/v1/jobs/{ids['later']}/pause", json={"reason": SCRIPT + LINK + RIGHT_TO_LEFT})
+        page = profile.sign_in(api)
+        for path, place in (
+            (f"/runs/{ids['run']}", page.locator("section").filter(has=page.get_by_role("heading", name="Error"))),
+            (f"/runs/{ids['run']}", page.locator("section").filter(has=page.get_by_role("heading", name="Why"))),
+            ("/dead-letters", page.get_by_role("article")),
+            (f"/jobs/{ids['later']}", page.locator("main")),
+            ("/", page.get_by_role("list", name="Needs attention")),
+        ):
+            page.goto(api.url + path)
+            await_data(page)
+            place.get_by_text("onerror=").first.wait_for()
             _assert_harmless(page, path)
 
 
@@ -165,7 +193,7 @@ def _hostile(api: Api, folder: Path) -> dict[str, str]:
     }
     job_id = api.create(job)
     later = {"type": "interval", "expression": "20m"}
-    api.create({**job, "schedule": later})
+    later_id = api.create({**job, "schedule": later})
     tasks = [{"name": "one", "task": {"kind": "shell", "command": SCRIPT}, "parameters": parameters}]
     workflow = api.call(
         "POST", "/v1/workflows", expect=201, json={"name": NAME, "tags": TAGS, "tasks": tasks, "schedule": later}
@@ -174,13 +202,17 @@ def _hostile(api: Api, folder: Path) -> dict[str, str]:
     api.call("PUT", "/v1/calendars/hostile", expect=201, json={"timezone": "UTC", "entries": [entry]})
     api.call("PUT", "/v1/tasks/hostile", expect=201, json={"kind": "shell", "command": SCRIPT + LINK})
     api.call("POST", "/v1/api-keys", expect=201, json={"role": "worker", "name": NAME[:100]})
+    api.call("POST", "/v1/users", expect=201, json={"userId": "eve", "role": "viewer", "name": NAME[:100]})
     run: dict[str, Any] = until(lambda: api.ended_run_of(job_id), "the run")
     assert run["status"] == "dead"
+    workflow_run = api.call("POST", f"/v1/workflows/{workflow['workflowId']}/run", expect=(200, 201, 202))
     return {
         "job": job_id,
+        "later": later_id,
         "run": run["runId"],
         "fingerprint": run["fingerprint"],
         "workflow": workflow["workflowId"],
+        "workflow_run": workflow_run["runId"],
     }
 
 

@@ -3,7 +3,10 @@ import { useEvents } from '@/events/hub'
 import type { Batch } from '@/events/types'
 import { type ListState, type PagedList, useListState } from './paged-list'
 
-const REFRESH_DISTANCE_MS = 2000
+/** Minimum time between two refreshes. With the delay of events, a new row is shown within a second. */
+const REFRESH_DISTANCE_MS = 500
+/** The time between two refreshes is at least this multiple of the time that a refresh takes. */
+const REST_FACTOR = 10
 
 /**
  * A paged list that events keep current. `onBatch` changes the rows that it can update from the events, and returns
@@ -16,17 +19,20 @@ export function useLiveList<T>(
   const state = useListState(list)
   const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined)
   const last = useRef(0)
+  const distance = useRef(REFRESH_DISTANCE_MS)
   const wanted = useRef(false)
 
   const refresh = useCallback(() => {
     wanted.current = true
     if (document.hidden || timer.current !== undefined) return
-    const wait = Math.max(0, last.current + REFRESH_DISTANCE_MS - Date.now())
+    const wait = Math.max(0, last.current + distance.current - Date.now())
     timer.current = setTimeout(() => {
       timer.current = undefined
       last.current = Date.now()
       wanted.current = false
-      void list.refresh()
+      void list.refresh().finally(() => {
+        distance.current = Math.max(REFRESH_DISTANCE_MS, REST_FACTOR * (Date.now() - last.current))
+      })
     }, wait)
   }, [list])
 
