@@ -32,7 +32,7 @@ print({RIGHT_TO_LEFT!r})
 print({ESCAPES!r})
 print('x' * {LONG_LINE})
 print('the end')
-sys.stderr.write({SCRIPT!r} + {RIGHT_TO_LEFT!r} + 'e' * 5000)
+sys.stderr.write('e' * 5000 + chr(10) + {SCRIPT!r} + {RIGHT_TO_LEFT!r} + 'e' * 200)
 sys.exit(7)
 """
 
