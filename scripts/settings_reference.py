@@ -30,10 +30,10 @@ token_file = "/etc/timeball/token"
 `~/.config/timeball` (`$XDG_CONFIG_HOME/timeball`). Only one file is read, and all roles share it: a role ignores the
 settings of other roles. A key that is not on this page is refused.
 
-The roles are `up`, `server`, `worker` and `migrate`, which are commands, and `client`: every other command that talks
-to a server, and the Python clients. A role in brackets reads the setting without a flag for it: a client finds the
-admin key of this machine by it, and a worker keeps the file or folder from its jobs. A setting without a key is a flag
-only.
+The roles are `up`, `server`, `worker`, `migrate`, `backup`, `restore`, `schema` and `doctor`, which are commands, and
+`client`: every other command that talks to a server, and the Python clients. A role in brackets reads the setting
+without a flag for it: a client finds the admin key of this machine by it, and a worker keeps the file or folder from
+its jobs. A setting without a key is a flag only.
 
 - **Secret**: the `_FILE` variable or the `_file` key can name a file whose only line is the value
   ([keys and passwords](../howto/fleet.md#keys-and-passwords)).

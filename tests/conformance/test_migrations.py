@@ -88,7 +88,7 @@ async def test_a_migration_that_fails_half_way_leaves_nothing(
     await database.open()
     before = await database.columns()
     with monkeypatch.context() as patched:
-        for module in ("timeball.stores.sqlite.file", "timeball.stores.postgres.store"):
+        for module in ("timeball.stores.sqlite.file", "timeball.stores.postgres.schema"):
             patched.setattr(f"{module}.known", lambda: [*known(), BROKEN])
         with pytest.raises(Exception, match="no_such_table"):
             await database.open()
@@ -98,7 +98,7 @@ async def test_a_migration_that_fails_half_way_leaves_nothing(
 
 async def test_a_database_of_a_newer_version_is_refused(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
-        for module in ("timeball.stores.sqlite.file", "timeball.stores.postgres.store"):
+        for module in ("timeball.stores.sqlite.file", "timeball.stores.postgres.schema"):
             patched.setattr(f"{module}.known", lambda: [*known(), NEWER])
         await database.open()
     with pytest.raises(Conflict, match=r"schema 9999.*Upgrade Timeball"):
@@ -133,7 +133,7 @@ async def test_versions_work_side_by_side_on_a_schema_that_only_grew(
     await old.open()
     await life_cycle(old)
     with monkeypatch.context() as patched:
-        patched.setattr("timeball.stores.postgres.store.known", lambda: [*known(), EXPANDING])
+        patched.setattr("timeball.stores.postgres.schema.known", lambda: [*known(), EXPANDING])
         await new.open()
     await old_again.open()
     for store in (old, new, old_again):
@@ -144,7 +144,7 @@ async def test_versions_work_side_by_side_on_a_schema_that_only_grew(
 async def test_an_older_version_refuses_what_was_contracted_and_starts_on_what_was_expanded(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    modules = ("timeball.stores.sqlite.file", "timeball.stores.postgres.store")
+    modules = ("timeball.stores.sqlite.file", "timeball.stores.postgres.schema")
     with monkeypatch.context() as patched:
         for module in modules:
             patched.setattr(f"{module}.known", lambda: [*known(), EXPANDING])
@@ -166,7 +166,7 @@ async def test_a_migration_does_not_hold_up_everybody_behind_a_table_that_is_in_
     store = PostgresStore(postgres_dsn, monotonic=system.monotonic)
     await store.open()
     reader, other = await asyncpg.connect(postgres_dsn), await asyncpg.connect(postgres_dsn)
-    monkeypatch.setattr("timeball.stores.postgres.store.known", lambda: [*known(), EXPANDING])
+    monkeypatch.setattr("timeball.stores.postgres.schema.known", lambda: [*known(), EXPANDING])
     newer = PostgresStore(postgres_dsn, monotonic=system.monotonic)
     async with reader.transaction():
         await reader.execute("SELECT 1 FROM jobs")

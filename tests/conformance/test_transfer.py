@@ -176,7 +176,7 @@ async def test_a_table_of_a_later_version_is_moved_too(
     path: Path, dsn: str, mover: StoreTransfer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     later = Migration(9_999, "later", "CREATE TABLE later (id BIGINT PRIMARY KEY, word {id} NOT NULL) {clustered};\n")
-    for module in ("timeball.stores.sqlite.file", "timeball.stores.postgres.store"):
+    for module in ("timeball.stores.sqlite.file", "timeball.stores.postgres.schema"):
         monkeypatch.setattr(f"{module}.known", lambda: [*known(), later])
     await make_store(path)
     fill(path)

@@ -46,7 +46,7 @@ def test_the_way_from_a_rehearsal_to_the_move_and_back(data: Path, postgres_dsn:
     done = run(data, "--to", postgres_dsn)
     assert done.exit_code == 0, done.output
     assert "keys\t1\n" in done.stdout
-    assert "keys: 1 of 1 rows\n" in done.stderr
+    assert "keys: 1 of 1\n" in done.stderr
     assert "Moved 2 rows from" in done.stderr
     assert f"timeball up --store '{postgres_dsn}' --data-dir {data}" in done.stderr
 

@@ -218,14 +218,36 @@ class PostgresServer(PostgresCluster):
             time.sleep(0.05)
         return copy
 
-    def promote(self) -> None:
-        """Make a standby the primary server."""
-        self.execute("SELECT pg_promote(wait => true)")
+    def base_backup(self) -> Path:
+        """Return a new base backup, in the folder of this server."""
+        folder = self.folder / f"base-{time.monotonic_ns()}"
+        self.run(
+            "pg_basebackup", "-D", folder, "-d", f"host={self.folder} user={SUPERUSER}", "-c", "fast", "-X", "none"
+        )
+        return folder
 
-    def _copy_cluster(self, source: Path, name: str) -> None:
-        place = f"host={source} user={SUPERUSER} application_name={name}"
+    def recovered(self, base: Path, settings: Mapping[str, str]) -> "PostgresServer":
+        """Start a server on a base backup, which it recovers with these settings, and wait until it accepts writes."""
+        copy = type(self).__new__(type(self))
+        folder = Path(tempfile.mkdtemp(prefix="timeball-pg-", dir=self.folder.parent))
+        parameters = {**self._parameters, "archive_mode": "off", "hot_standby": "off", **settings}
+        PostgresServer.__init__(copy, folder, self._binaries, self._account, _start_guard(folder), parameters)
+        try:
+            subprocess.run(["cp", "-a", base, copy.data], check=True, timeout=START_SECONDS)
+            (copy.data / "recovery.signal").touch()
+            if self._account is not None:
+                for path in (folder, copy.data / "recovery.signal"):
+                    os.chown(path, self._account.pw_uid, self._account.pw_gid)
+            copy._launch()
+        except BaseException:
+            copy.close()
+            raise
+        return copy
+
+    def run(self, program: str, *arguments: object) -> None:
+        """Run one of PostgreSQL's programs as the user of the server."""
         answer = subprocess.run(
-            [self._binaries.bindir / "pg_basebackup", "-D", self.data, "-d", place, "-R", "-c", "fast", "--no-sync"],
+            [self._binaries.bindir / program, *map(str, arguments)],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             check=False,
@@ -233,7 +255,15 @@ class PostgresServer(PostgresCluster):
             **as_account(self._account, self.folder),
         )
         if answer.returncode != 0:
-            raise PostgresError(f"pg_basebackup failed:\n{answer.stdout.decode(errors='replace')}")
+            raise PostgresError(f"{program} failed:\n{answer.stdout.decode(errors='replace')}")
+
+    def promote(self) -> None:
+        """Make a standby the primary server."""
+        self.execute("SELECT pg_promote(wait => true)")
+
+    def _copy_cluster(self, source: Path, name: str) -> None:
+        place = f"host={source} user={SUPERUSER} application_name={name}"
+        self.run("pg_basebackup", "-D", self.data, "-d", place, "-R", "-c", "fast", "--no-sync")
 
     def close(self) -> None:
         """Stop the server and remove its folder."""

@@ -82,6 +82,7 @@ async def start_server(
         archiver=archiver,
         archive=archive,
         large_value_store=large_value_store,
+        with_loops=config.loops,
     )
     await server.read_limits()
     server.start()
@@ -168,6 +169,7 @@ async def _open(config: ServerConfig) -> AsyncIterator[Store]:
             credit=config.priority_credit,
             accept_damaged_log=config.accept_damaged_log,
             accept_clock=config.accept_clock,
+            may_migrate=config.migrate,
         )
     else:
         from timeball.stores.postgres.store import PostgresStore
@@ -178,6 +180,7 @@ async def _open(config: ServerConfig) -> AsyncIterator[Store]:
             direct=config.store_direct,
             replica=config.read_store,
             credit=config.priority_credit,
+            may_migrate=config.migrate,
         )
     await store.open()
     try:

@@ -42,8 +42,13 @@ _COMMANDS = {
     "sessions": "timeball.cli.tools.sessions:sessions",
     "clock": "timeball.cli.tools.clock:clock",
     "migrate": "timeball.cli.serve.migrate:migrate",
+    "schema": "timeball.cli.serve.schema:schema",
+    "backup": "timeball.cli.serve.backup:backup",
+    "restore": "timeball.cli.serve.backup:restore",
     "bench": "timeball.cli.tools.bench:bench",
     "chaos": "timeball.cli.tools.chaos:chaos",
+    "doctor": "timeball.cli.tools.doctor:doctor",
+    "completion": "timeball.cli.tools.completion:completion",
     "version": "timeball.cli.tools.version:version",
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -11,8 +11,12 @@ from timeball.config import destinations, places
 from timeball.config.readers import SQLITE, provider_url, worker_name
 from timeball.config.roles import (
     TABLE,
+    BackupConfig,
     ClientConfig,
+    DoctorConfig,
     MigrateConfig,
+    RestoreConfig,
+    SchemaConfig,
     ServerConfig,
     UpConfig,
     WorkerConfig,
@@ -69,6 +73,36 @@ def migrate(flags: Flags, environ: Mapping[str, str] | None = None) -> MigrateCo
     return _fill(MigrateConfig, given)
 
 
+def backup(flags: Flags, environ: Mapping[str, str] | None = None) -> BackupConfig:
+    given = _given(flags, environ)
+    if not given.used("store").startswith(SQLITE):
+        raise InvalidSetting(
+            "the store that is set is PostgreSQL: back it up with pg_dump, or with an archive of its log"
+            " (docs/howto/backup.md)"
+        )
+    return _fill(BackupConfig, given)
+
+
+def restore(flags: Flags, environ: Mapping[str, str] | None = None) -> RestoreConfig:
+    return _fill(RestoreConfig, _given(flags, environ))
+
+
+def schema(flags: Flags, environ: Mapping[str, str] | None = None) -> SchemaConfig:
+    return _fill(SchemaConfig, _given(flags, environ))
+
+
+def doctor(flags: Flags, environ: Mapping[str, str] | None = None) -> DoctorConfig:
+    given = _given(flags, environ)
+    config = _fill(DoctorConfig, given)
+    named = [*given.secret_files(), *([] if config.tls_key is None else [config.tls_key])]
+    return replace(
+        config,
+        has_store=given("store") is not None or (config.sqlite_path is not None and config.sqlite_path.exists()),
+        has_scripts_dir=given("scripts_dir") is not None,
+        secret_files=tuple(dict.fromkeys(named)),
+    )
+
+
 def remember(data_dir: Path, port: int, environ: Mapping[str, str] | None = None, *, secure: bool = False) -> None:
     """Record for this user's clients which data folder the server on a port uses, so that they find its admin key, and
     whether it uses TLS.
@@ -104,6 +138,10 @@ def _fill(config: type[C], given: Given, servers: Sequence[str] = ()) -> C:
 def _check_server(config: S) -> S:
     if config.sqlite_path is not None and (config.store_direct is not None or config.read_store is not None):
         raise InvalidSetting("--store-direct and --read-store need PostgreSQL, and --store names an SQLite database")
+    if config.sqlite_path is not None and not config.loops:
+        raise InvalidSetting(
+            "--no-loops needs PostgreSQL: the server on an SQLite database is the only one, and has to run the loops"
+        )
     if (config.tls_cert is None) != (config.tls_key is None):
         raise InvalidSetting(
             "TLS needs both tls_cert and tls_key: name the certificate with --tls-cert and its key with --tls-key"

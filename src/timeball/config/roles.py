@@ -76,12 +76,63 @@ class MigrateConfig(Storing, Moving):
         return Path(self.store.removeprefix(SQLITE))
 
 
+@dataclass(frozen=True, kw_only=True)
+class BackupConfig(Storing):
+    objects: str = field(repr=False)
+    """Where the SQLite store keeps large values."""
+    archive: str | None = field(repr=False)
+    scripts_dir: Path
+
+    @property
+    def source(self) -> Path:
+        """The path of the SQLite database."""
+        return Path(self.store.removeprefix(SQLITE))
+
+
+@dataclass(frozen=True, kw_only=True)
+class RestoreConfig:
+    data_dir: Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class SchemaConfig(Storing):
+    store_direct: str | None = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DoctorConfig(Connecting, Storing):
+    """The settings of all roles that `timeball doctor` checks on this machine."""
+
+    ca: Path | None
+    port: int
+    host: str
+    tls_key: Path | None
+    store_direct: str | None = field(repr=False)
+    objects: str | None = field(repr=False)
+    archive: str | None = field(repr=False)
+    scripts_dir: Path
+    has_store: bool = False
+    """True if a setting names a store, or the data folder has one."""
+    has_scripts_dir: bool = False
+    """True if a setting names the folder with scripts."""
+    secret_files: tuple[Path, ...] = ()
+    """The files with keys and passwords that settings name."""
+
+    @property
+    def sqlite_path(self) -> Path | None:
+        return Path(self.store.removeprefix(SQLITE)) if self.store.startswith(SQLITE) else None
+
+
 CONFIGS: Final[dict[Role, type]] = {
     "client": ClientConfig,
     "server": ServerConfig,
     "worker": WorkerConfig,
     "up": UpConfig,
     "migrate": MigrateConfig,
+    "backup": BackupConfig,
+    "restore": RestoreConfig,
+    "schema": SchemaConfig,
+    "doctor": DoctorConfig,
 }
 
 

@@ -11,7 +11,7 @@ from timeball.domain.errors import TimeballError
 
 T = TypeVar("T")
 
-Role = Literal["client", "server", "worker", "up", "migrate"]
+Role = Literal["client", "server", "worker", "up", "migrate", "backup", "restore", "schema", "doctor"]
 """The roles that are started with settings. `client` is every command and library call that calls a server."""
 
 ROW: Final = "setting"

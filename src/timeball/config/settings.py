@@ -184,9 +184,24 @@ class Serving:
         default_text="generated into `admin.key` in the data folder",
         secret=True,
         protects=True,
-        also=("client", "worker"),
+        also=("client", "worker", "doctor"),
     )
     """The first admin key. None: the key in `admin_key_file`, which is generated if it does not exist."""
+    migrate: bool = setting(
+        values.SWITCH,
+        "change the tables of the store to the schema of this version when the server starts; else it starts only if"
+        " the schema is current",
+        "--migrate",
+        off_flag="--no-migrate",
+        default="on",
+    )
+    loops: bool = setting(
+        values.SWITCH,
+        "plan, dispatch and maintain; a server without loops answers requests, and others must have them",
+        "--loops",
+        off_flag="--no-loops",
+        default="on",
+    )
     accept_damaged_log: bool = setting(
         values.SWITCH,
         "start on an embedded database whose log lost acknowledged commits; its files are copied first",

@@ -40,6 +40,9 @@ class Loop(ABC):
     name: ClassVar[str]
     is_required: ClassVar[bool] = True
     """True if jobs, runs or clients depend on the loop. The server is not ready while such a loop fails."""
+    serves_requests: ClassVar[bool] = False
+    """True if the clients and workers that are connected to this server need the loop. A server that is started without
+    loops runs it as well."""
     max_time_without_success: ClassVar[Micros] = MAX_TIME_WITHOUT_SUCCESS
     topics: ClassVar[tuple[Topic, ...]] = ()
 

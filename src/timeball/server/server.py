@@ -48,10 +48,11 @@ class Server:
         archiver: Archiver | None = None,
         archive: Archive | None = None,
         large_value_store: LargeValueStore | None = None,
+        with_loops: bool = True,
     ) -> None:
         """`keep_for` is the time for which history is kept; None keeps all. With an `archiver`, runs are archived
         before they are deleted, and can be read through `archive`. Large values go to `large_value_store`, if there is
-        one."""
+        one. Without `with_loops`, only loops run that this server needs to answer its clients and workers."""
         wakeups = LocalWakeups(store.wake_all)
         store.listen(wakeups.deliver)
         context = OperationContext(
@@ -62,7 +63,7 @@ class Server:
         dispatcher = Dispatcher(context, wakeups, self.gateway)
         self.context = replace(context, idle_workers=dispatcher)
         self._limit_reader = TenantLimitReader(self.context, wakeups)
-        self.loops: tuple[Loop, ...] = (
+        loops: tuple[Loop, ...] = (
             StatisticsWriter(self.context, wakeups),  # stopped last, to count what the others end
             CredentialUseWriter(self.context, wakeups),
             self._limit_reader,
@@ -81,6 +82,7 @@ class Server:
             EventPublisher(self.context, wakeups),
             MaintenanceLoop(self.context, wakeups, keep_for=keep_for, archiver=archiver),
         )
+        self.loops = tuple(loop for loop in loops if with_loops or loop.serves_requests)
 
     async def read_limits(self) -> None:
         """Read the limits of the tenants, so that the first requests and claims do not exceed them."""

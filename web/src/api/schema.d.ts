@@ -4062,6 +4062,7 @@ export interface components {
             /** @enum {unknown} */
             store: "postgresql" | "sqlite";
             now: string;
+            tzdata: string;
             publicUrl: string | null;
         };
         /** NewKey */

@@ -9,6 +9,7 @@ from timeball.domain.identity.caller import Caller, CredentialKind
 from timeball.domain.identity.permission import OF_ALL, Permission
 from timeball.domain.identity.role import Role
 from timeball.domain.instant import render
+from timeball.domain.schedule import zone
 from timeball.ports.store.sign_in import WebSession
 from timeball.ports.store.store import StoreKind
 
@@ -18,6 +19,8 @@ class ServerView(Struct, frozen=True, rename="camel", kw_only=True):
     store: StoreKind
     now: str
     """The time of the store."""
+    tzdata: str
+    """The release of the time zone database that the server uses."""
     public_url: str | None
 
 
@@ -55,6 +58,7 @@ def credential_view(call: Call, caller: Caller, session: WebSession | None = Non
             version=services.version,
             store=services.context.store.kind,
             now=render(services.context.store.now()),
+            tzdata=zone.version(),
             public_url=services.sessions.site.public_url,
         ),
     )

@@ -88,6 +88,8 @@ class ServerFacts(Model, frozen=True):
     store: str = ""
     """`sqlite` or `postgresql`."""
     now: datetime | None = None
+    tzdata: str = ""
+    """The release of the time zone database that the server uses."""
     public_url: str | None = None
 
 

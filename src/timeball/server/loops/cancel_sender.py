@@ -13,6 +13,7 @@ from timeball.server.worker_gateway.gateway import WorkerGateway
 
 class CancelSender(Loop):
     name = "cancel_sender"
+    serves_requests = True
     topics = (Topic.CANCEL,)
 
     def __init__(self, context: OperationContext, wakeups: LocalWakeups, gateway: WorkerGateway) -> None:

@@ -21,6 +21,7 @@ LAST_WRITE_SECONDS: Final = 1.0
 
 class CredentialUseWriter(Loop):
     name = "credential_use_writer"
+    serves_requests = True
     is_required = False  # only lists of keys and users show what it stores
 
     def __init__(self, context: OperationContext, wakeups: LocalWakeups) -> None:

@@ -51,6 +51,7 @@ class Dispatcher(Loop):
     """
 
     name = "dispatcher"
+    serves_requests = True
     topics = (Topic.READY,)
 
     def __init__(self, context: OperationContext, wakeups: LocalWakeups, gateway: WorkerGateway) -> None:

@@ -16,6 +16,7 @@ from timeball.slices import in_slices
 
 class EventPublisher(Loop):
     name = "event_publisher"
+    serves_requests = True
     is_required = False  # events are hints: clients read the store as well
 
     def __init__(self, context: OperationContext, wakeups: LocalWakeups) -> None:

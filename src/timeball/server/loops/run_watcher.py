@@ -18,6 +18,7 @@ late."""
 
 class RunWatcher(Loop):
     name = "run_watcher"
+    serves_requests = True
     is_required = False  # clients that watch a run also read the store themselves now and then
 
     def __init__(self, context: OperationContext, wakeups: LocalWakeups) -> None:

@@ -22,6 +22,7 @@ LAST_WRITE_SECONDS: Final = 1.0
 
 class StatisticsWriter(Loop):
     name = "statistics_writer"
+    serves_requests = True
     is_required = False  # only the overview depends on the statistics
 
     def __init__(self, context: OperationContext, wakeups: LocalWakeups) -> None:

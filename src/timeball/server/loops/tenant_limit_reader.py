@@ -13,6 +13,7 @@ from timeball.server.wakeups import LocalWakeups
 
 class TenantLimitReader(Loop):
     name = "tenant_limit_reader"
+    serves_requests = True
     is_required = False  # the limits that were read before still hold
 
     def __init__(self, context: OperationContext, wakeups: LocalWakeups) -> None:

@@ -17,31 +17,27 @@ import asyncpg
 import structlog
 
 from timeball.domain.dispatch.priority import CREDIT
-from timeball.domain.errors import Conflict, Unavailable
+from timeball.domain.errors import Unavailable
 from timeball.domain.instant import SECOND, Micros
 from timeball.ports.metrics import StoreMetrics, StoreUse
 from timeball.ports.store.changes import ChangeListener
-from timeball.ports.store.maintenance import Occupied
 from timeball.ports.store.store import MessageListener, StoreKind, WakeupListener
 from timeball.stores.postgres.clock import ServerClock
 from timeball.stores.postgres.connect import SETTINGS, Address, Connection, Own, Pooled
 from timeball.stores.postgres.deletion import LockedTenantDeletions
 from timeball.stores.postgres.errors import CONNECTION_LOST, REPEATABLE, Busy, Interrupted, translated_errors
-from timeball.stores.postgres.partitions import DailyPartitions, not_waiting, prepare, prepare_days_ahead
+from timeball.stores.postgres.partitions import DailyPartitions, prepare
 from timeball.stores.postgres.pool import Pool
 from timeball.stores.postgres.replica import Replica, ReplicaUnavailable
+from timeball.stores.postgres.schema import TRIES, connect_for_schema, ensure_schema
 from timeball.stores.postgres.tx import Compiler, Tx, writing
 from timeball.stores.postgres.wakeups import PostgresWakeups
 from timeball.stores.sql.committed_changes import CommittedChanges
-from timeball.stores.sql.dialect import POSTGRES
 from timeball.stores.sql.driver import TOO_LONG, Work
-from timeball.stores.sql.migrate import Migration, known, log_applied, migrate
 from timeball.stores.sql.store import SqlStore
 
 T = TypeVar("T")
 
-MIGRATION_LOCK: Final = 7_463_911_301
-TRIES: Final = 5
 SLOW_READ_TIMEOUT: float = 10.0
 """Maximum seconds that a slow read waits for other slow reads, and that each of its statements may take."""
 SAMPLE_EVERY: Final = 1.0
@@ -77,10 +73,13 @@ class PostgresStore(DailyPartitions, LockedTenantDeletions, SqlStore):
         max_connections: int = 10,
         timeout: float = 15.0,
         credit: Micros = CREDIT,
+        may_migrate: bool = True,
     ) -> None:
+        """`may_migrate`: migrate the database when the store is opened. Otherwise `open` raises `Conflict` if the
+        schema is not current."""
         connections = Pooled(min_connections, max_connections) if direct else Own(min_connections, max_connections)
         reads = Replica(replica, monotonic, max(1, max_connections // 2)) if replica else None
-        super().__init__(_Driver(dsn, direct or dsn, monotonic, connections, reads, timeout), credit)
+        super().__init__(_Driver(dsn, direct or dsn, monotonic, connections, reads, timeout, may_migrate), credit)
 
 
 class _Driver:
@@ -92,6 +91,7 @@ class _Driver:
         connections: Own,
         replica: Replica | None,
         timeout: float,
+        may_migrate: bool,
     ) -> None:
         self.committed = CommittedChanges()
         self.metrics = StoreMetrics()
@@ -100,6 +100,7 @@ class _Driver:
         self._connections = connections
         self._replica = replica
         self._timeout = timeout
+        self._may_migrate = may_migrate
         self._clock = ServerClock(monotonic)
         self._compiler = Compiler()
         self._pool = Pool(Address(dsn, timeout), connections, timeout, self._read_clock)
@@ -135,31 +136,14 @@ class _Driver:
             await self._replica.close()
         await self._pool.close()
 
-    async def _connect(self, *, without_timeout: bool = False) -> asyncpg.Connection[Any]:
-        """Return a connection outside of the pool. With `without_timeout`, statements have no timeout."""
-        return await self._direct.connect(
-            command_timeout=None if without_timeout else self._timeout, server_settings=SETTINGS
-        )
+    async def _connect(self) -> asyncpg.Connection[Any]:
+        """Return a connection outside of the pool."""
+        return await self._direct.connect(command_timeout=self._timeout, server_settings=SETTINGS)
 
     async def _migrate(self) -> None:
+        connection = await connect_for_schema(self._direct, None)
         try:
-            connection = await self._connect(without_timeout=True)
-        except (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError) as error:
-            raise Conflict(f"PostgreSQL refuses the connection: {error}; check the store's address") from error
-        try:
-            for tried in range(TRIES):
-                try:
-                    async with connection.transaction():
-                        applied = await apply_schema(connection)
-                    log_applied(applied)
-                    break
-                except asyncpg.LockNotAvailableError as error:
-                    if tried == TRIES - 1:
-                        raise Unavailable("PostgreSQL is too busy to be migrated; try again later") from error
-                    await asyncio.sleep(1)
-            with contextlib.suppress(Occupied):  # the default partition takes the rows, and maintenance tries again
-                async with not_waiting(), connection.transaction():
-                    await prepare_days_ahead(Tx(connection, self._compiler))
+            await ensure_schema(connection, may_migrate=self._may_migrate)
         finally:
             await connection.close(timeout=self._timeout)
 
@@ -326,15 +310,6 @@ async def _make_way(refused: int, error: Exception) -> None:
     if refused == TRIES:
         raise Unavailable(f"PostgreSQL has too many conflicting transactions: {error}") from error
     await asyncio.sleep(0.001 * 2**refused)
-
-
-async def apply_schema(connection: Connection) -> list[Migration]:
-    """Migrate the schema inside a transaction, under an advisory lock: if two servers start at once, the second finds
-    the schema up to date. Return the migrations that were applied."""
-    await connection.execute("SELECT pg_advisory_xact_lock($1)", MIGRATION_LOCK)
-    # A request that waits for a table lock blocks all later requests, so it gives up after 2 s and is repeated later.
-    await connection.execute("SET LOCAL lock_timeout = '2s'")
-    return await migrate(Tx(connection, Compiler()), POSTGRES, known())
 
 
 async def make_room_for(connection: Connection, days: Iterable[Micros]) -> None:

@@ -10,12 +10,14 @@ server uses the old parts any more. Such a migration has no such line, and older
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import resources
 
 import structlog
 
 from timeball.domain.errors import Conflict
+from timeball.ports.store_schema import SchemaState
 from timeball.stores.sql.dialect import Dialect, Query
 from timeball.stores.sql.driver import Tx, scalar
 
@@ -76,13 +78,8 @@ async def migrate(tx: Tx, dialect: Dialect, migrations: list[Migration]) -> list
     await tx.execute(CREATE)
     applied = {version for (version,) in await tx.fetch(APPLIED)}
     newest = max((migration.version for migration in migrations), default=0)
-    if unknown := sorted(version for version in applied if version > newest):
-        oldest = scalar(await tx.fetch(OLDEST))
-        if oldest is None or oldest > newest:
-            raise Conflict(
-                f"the database was written by a newer Timeball: it has schema {unknown[-1]}, this version knows "
-                f"{newest}. Upgrade Timeball, or restore a backup from before the upgrade."
-            )
+    if any(version > newest for version in applied):
+        refuse_newer(applied, scalar(await tx.fetch(OLDEST)), migrations)
     missing = [migration for migration in migrations if migration.version not in applied]
     for migration in missing:
         for statement in migration.statements(dialect):
@@ -94,6 +91,38 @@ async def migrate(tx: Tx, dialect: Dialect, migrations: list[Migration]) -> list
         await tx.execute(FORGET_OLDEST)
         await tx.execute(SET_OLDEST, version=oldest_now)
     return missing
+
+
+def schema_state(applied: Iterable[int], oldest: int | None) -> SchemaState:
+    """Return the state of a database with these migrations. `oldest` is the oldest schema that can work on it."""
+    migrations, done = known(), set(applied)
+    newest = migrations[-1].version
+    missing = tuple(f"{each.version:04}_{each.name}" for each in migrations if each.version not in done)
+    found = max(done, default=0)
+    return SchemaState(found=found, newest=newest, oldest=oldest or found, missing=missing)
+
+
+def require_current(state: SchemaState) -> None:
+    """Raise `Conflict` if this version cannot work on the database as it is."""
+    if state.is_too_new:
+        refuse_newer([state.found], state.oldest, known())
+    if state.missing:
+        raise Conflict(
+            f"the database has schema {state.found}, this version needs {state.newest}, and --no-migrate forbids to"
+            " change tables: run `timeball schema upgrade` with a role that may, and start again"
+        )
+
+
+def refuse_newer(applied: Iterable[int], oldest: int | None, migrations: Sequence[Migration]) -> None:
+    """Raise `Conflict` if a newer version wrote the database, unless that version declared that this one can work on
+    it. `oldest` is the oldest schema that it declared."""
+    newest = max((migration.version for migration in migrations), default=0)
+    found = max(applied, default=0)
+    if found > newest and (oldest is None or oldest > newest):
+        raise Conflict(
+            f"the database was written by a newer Timeball: it has schema {found}, this version knows "
+            f"{newest}. Upgrade Timeball, or restore a backup from before the upgrade."
+        )
 
 
 def log_applied(migrations: list[Migration]) -> None:

@@ -23,6 +23,12 @@ RETRY_AFTER: Final = 5.0
 _log = structlog.get_logger()
 
 
+def has_little_space(found: os.statvfs_result, min_free: int = MIN_FREE_BYTES) -> bool:
+    """Return True if a store on this disk accepts nothing new."""
+    free, size = found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize
+    return free < min(min_free, size // MIN_FREE_SHARE)
+
+
 class DiskSpace:
     def __init__(self, folder: Path, monotonic: Callable[[], Micros], min_free: int = MIN_FREE_BYTES) -> None:
         self._folder = folder
@@ -46,7 +52,7 @@ class DiskSpace:
         except OSError:  # a write will tell
             return
         free = found.f_bavail * found.f_frsize
-        is_scarce = free < min(self._min_free, found.f_blocks * found.f_frsize // MIN_FREE_SHARE)
+        is_scarce = has_little_space(found, self._min_free)
         if is_scarce and not self._is_scarce:
             _log.error("the disk is almost full; no new jobs are accepted", folder=str(self._folder), free_bytes=free)
         elif self._is_scarce and not is_scarce:

@@ -14,10 +14,11 @@ import structlog
 
 from timeball.domain.errors import Conflict, Unavailable
 from timeball.domain.instant import SECOND, Micros, render
+from timeball.ports.store_schema import SchemaState
 from timeball.stores.sql.dialect import SQLITE
 from timeball.stores.sql.driver import TOO_LONG
 from timeball.stores.sql.maintenance.clock import keep_leases, set_back, verdicts_until
-from timeball.stores.sql.migrate import known, log_applied, migrate
+from timeball.stores.sql.migrate import known, log_applied, migrate, require_current, schema_state
 from timeball.stores.sqlite import log, moved_note
 from timeball.stores.sqlite.clock import SteadyClock, check_start
 from timeball.stores.sqlite.commit_mark import MARK_SUFFIX, CommitMark
@@ -36,7 +37,7 @@ def _named(lock: int) -> str:
     return os.pread(lock, 32, 0).decode("ascii", "replace").strip() or "unknown"
 
 
-def _marked_time(connection: sqlite3.Connection) -> Micros | None:
+def marked_time(connection: sqlite3.Connection) -> Micros | None:
     """Return the time of the store when it was last used; None if it is new."""
     if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'meta'").fetchone():
         return None
@@ -44,15 +45,31 @@ def _marked_time(connection: sqlite3.Connection) -> Micros | None:
     return None if marked is None else int(marked)
 
 
+def read_schema(connection: sqlite3.Connection) -> SchemaState:
+    if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'migrations'").fetchone():
+        return schema_state((), None)
+    applied = [version for (version,) in connection.execute("SELECT version FROM migrations")]
+    (oldest,) = connection.execute("SELECT value FROM meta WHERE name = 'oldest_schema'").fetchone() or (None,)
+    return schema_state(applied, oldest)
+
+
 class Database:
     """The file, its lock, and connections to it."""
 
     def __init__(
-        self, path: Path | str, clock: SteadyClock, *, accept_damaged_log: bool = False, accept_clock: bool = False
+        self,
+        path: Path | str,
+        clock: SteadyClock,
+        *,
+        accept_damaged_log: bool = False,
+        accept_clock: bool = False,
+        may_migrate: bool = True,
     ) -> None:
-        """`accept_damaged_log`: open a store that lost acknowledged commits, instead of refusing to start.
+        """`may_migrate`: migrate the database when it is opened. Otherwise opening raises `Conflict` if its schema is
+        not current. `accept_damaged_log`: open a store that lost acknowledged commits, instead of refusing to start.
         `accept_clock`: start although the wall clock is far from the time of the store; if it is behind that time, set
         the store back to it."""
+        self._may_migrate = may_migrate
         self._accepts_damage = accept_damaged_log
         self.in_memory = str(path) == ":memory:"
         self.file = Path(path)
@@ -146,12 +163,14 @@ class Database:
                 connection.execute(f"PRAGMA synchronous = {'FULL' if durable else 'OFF'}")
                 connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA wal_autocheckpoint = 8000")  # `Checkpoints` is usually earlier
-                self._check(connection)
+                self.check(connection)
                 if not even_if_moved and (note := moved_note.read(connection)) is not None:
                     raise moved_note.refusal(self.file, note)
-                mark = _marked_time(connection)
+                mark = marked_time(connection)
                 if starts and mark is not None and not self._accept_clock:
                     check_start(mark, self.clock.wall())  # before any timestamp is written
+                if not self._may_migrate:
+                    require_current(read_schema(connection))
                 applied = transact(connection, lambda tx: migrate(tx, SQLITE, known()), Tx(connection, self.clock))
                 if starts and not self.in_memory:
                     log_applied(applied)
@@ -188,7 +207,7 @@ class Database:
         connection.execute("PRAGMA secure_delete = OFF")  # some distributions enable it
         return connection
 
-    def _check(self, connection: sqlite3.Connection) -> None:
+    def check(self, connection: sqlite3.Connection) -> None:
         """Raise an error if the file is damaged, before it is written to. A file larger than `CHECK_UP_TO` is not read
         as a whole, so damage in it may remain unnoticed here."""
         connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()

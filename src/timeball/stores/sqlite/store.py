@@ -71,13 +71,15 @@ class SqliteStore(LastingLeases):
         accept_damaged_log: bool = False,
         accept_clock: bool = False,
         min_free: int = MIN_FREE_BYTES,
+        may_migrate: bool = True,
     ) -> None:
         """`accept_damaged_log`: if the store has lost acknowledged commits, copy its files and open it, instead of
         refusing to start. `accept_clock`: trust the wall clock, however far it is from the time of the store when it
-        was last used. `min_free`: with fewer bytes free on the disk, nothing new is accepted."""
+        was last used. `min_free`: with fewer bytes free on the disk, nothing new is accepted.
+        `may_migrate`: see `Database`."""
         self._clock = clock = SteadyClock(wall, monotonic)
         self._database = database = Database(
-            path, clock, accept_damaged_log=accept_damaged_log, accept_clock=accept_clock
+            path, clock, accept_damaged_log=accept_damaged_log, accept_clock=accept_clock, may_migrate=may_migrate
         )
         space = DiskSpace(database.folder, monotonic, min_free)
         super().__init__(_InlineDriver(database) if inline else _ThreadedDriver(database, monotonic, space), credit)

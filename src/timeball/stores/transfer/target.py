@@ -12,7 +12,8 @@ import asyncpg
 from timeball.domain.errors import Conflict, Unavailable
 from timeball.domain.instant import Micros
 from timeball.stores.postgres.connect import Address
-from timeball.stores.postgres.store import apply_schema, make_room_for
+from timeball.stores.postgres.schema import apply_schema
+from timeball.stores.postgres.store import make_room_for
 from timeball.stores.sql.maintenance.clock import MAX_LEASE
 from timeball.stores.transfer.source import Batch
 

@@ -1,0 +1,1 @@
+"""Backups of a SQLite store, with its large values and scripts."""
