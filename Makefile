@@ -8,7 +8,7 @@ JOBS    ?= 6
 WITHOUT := -p no:schemathesis -p no:anyio  # pytest plugins that no test here uses, and that every process would import
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev up test parts test-parts web web-check screenshots constraints lint fmt reference docs bench compare sim chaos soak clean
+.PHONY: help install install-dev up test parts test-parts web web-check screenshots constraints lint fmt reference docs release bench compare sim chaos soak clean
 
 # Tests start hundreds of processes, so Python may write compiled code, even if the environment forbids it.
 test test-parts bench compare sim chaos soak: export PYTHONDONTWRITEBYTECODE =
@@ -67,6 +67,9 @@ reference: install-dev ## Generate docs/reference and parts of docs/design from 
 
 docs: install-dev ## Build the documentation site with search in build/site
 	$(BIN)/properdocs build --strict
+
+release: install-dev ## Build sdist, wheel, bill of materials and checksums of HEAD into dist, twice, and compare the bytes
+	$(BIN)/python -m scripts.release $(ARGS)
 
 bench: install-dev ## Measure throughput, lateness and growth (ARGS="lifecycle --quick" selects some)
 	$(BIN)/python -m bench $(ARGS)

@@ -1,4 +1,4 @@
-"""Writes every page of `docs/reference` from the code: `make reference`."""
+"""Writes the generated pages of `docs/reference`, and the manual page, from the code: `make reference`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from scripts import api_reference, cli_reference, errors_reference, settings_reference, tables_reference
+from scripts import api_reference, cli_reference, errors_reference, man_page, settings_reference, tables_reference
 
 FOLDER: Final = Path(__file__).parents[1] / "docs" / "reference"
 
@@ -23,6 +23,8 @@ def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     for name, page in PAGES.items():
         (FOLDER / name).write_text(page(), "utf-8")
+    man_page.PAGE.parent.mkdir(exist_ok=True)
+    man_page.PAGE.write_text(man_page.page(), "utf-8")
 
 
 if __name__ == "__main__":

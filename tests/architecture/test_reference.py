@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from scripts import cli_reference, errors_reference, reference, tables_reference
+from scripts import cli_reference, errors_reference, man_page, reference, tables_reference
 from timeball.api.app import ROUTES
 from timeball.cli.output import failures
 
+WRITTEN = {"stability.md"}
+"""Pages that are written by hand."""
 FOLDER = Path(__file__).parents[2] / "docs" / "reference"
 
 
@@ -22,8 +24,12 @@ def test_a_generated_page_is_current(name: str) -> None:
     assert text(name) == reference.PAGES[name](), "run `make reference`"
 
 
+def test_the_manual_page_is_current() -> None:
+    assert man_page.PAGE.read_text("utf-8") == man_page.page(), "run `make reference`"
+
+
 def test_every_page_of_the_folder_is_generated() -> None:
-    assert {path.name for path in FOLDER.iterdir()} == set(reference.PAGES)
+    assert {path.name for path in FOLDER.iterdir()} == {*reference.PAGES, *WRITTEN}
 
 
 def test_every_route_is_documented_with_a_command() -> None:
