@@ -23,6 +23,7 @@ INSTALLED = FOLDER / "installed"
 NPM_FILES = ("package.json", "package-lock.json")
 PYTHON_FILE = Path(__file__).with_name("requirements.txt")
 BROWSERS = ("chromium", "google-chrome", "google-chrome-stable", "chromium-browser")
+CONTAINER_BASE = FOLDER / "container-base"
 APT_LOCK_SECONDS = 300
 """Another process may use apt at the same time."""
 
@@ -106,10 +107,57 @@ def _install_browser() -> None:
             "Chromium is not installed. Install it with the package manager of the system, for example with "
             f"`sudo apt-get install chromium`. A program with one of these names is used: {', '.join(BROWSERS)}."
         )
+    _apt_install("chromium")
+
+
+def _find_program(name: str) -> Callable[[], Path | None]:
+    def find() -> Path | None:
+        found = shutil.which(name) or shutil.which(name, path="/usr/sbin:/usr/local/sbin")
+        return None if found is None else Path(found)
+
+    return find
+
+
+def _install_proxies() -> None:
+    if shutil.which("apt-get") is None or os.geteuid() != 0:
+        raise OSError("nginx and haproxy are not installed. Install them with the package manager of the system.")
+    _apt_install("nginx-light", "haproxy")
+
+
+PODMAN_PACKAGES = ("podman", "runc", "buildah", "uidmap", "netavark", "aardvark-dns", "iptables", "debootstrap")
+
+
+def _install_podman() -> None:
+    if shutil.which("apt-get") is None or os.geteuid() != 0:
+        raise OSError("podman is not installed. Install it with runc and debootstrap, with the package manager.")
+    _apt_install(*PODMAN_PACKAGES)
+
+
+def _find_base() -> Path | None:
+    return CONTAINER_BASE if (CONTAINER_BASE / "usr/bin/python3").exists() else None
+
+
+def _install_base() -> None:
+    """The smallest Debian with Python, as a base for the image. It trusts the authorities that this machine trusts."""
+    if shutil.which("debootstrap") is None:
+        _install_podman()
+    shutil.rmtree(CONTAINER_BASE, ignore_errors=True)
+    unfinished = CONTAINER_BASE.with_name("unfinished-base")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    include = "--include=python3,python3-venv,ca-certificates"
+    subprocess.run(["debootstrap", "--variant=minbase", include, "bookworm", unfinished], check=True)
+    bundle = Path(os.environ.get("SSL_CERT_FILE") or "/etc/ssl/certs/ca-certificates.crt")
+    shutil.copy(bundle, unfinished / "etc/ssl/certs/ca-certificates.crt")
+    if (settings := Path("/etc/pip.conf")).exists():
+        shutil.copy(settings, unfinished / "etc/pip.conf")
+    unfinished.rename(CONTAINER_BASE)
+
+
+def _apt_install(*packages: str) -> None:
     apt = ["apt-get", "--quiet", "--yes", "-o", f"DPkg::Lock::Timeout={APT_LOCK_SECONDS}"]
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     subprocess.run([*apt, "update"], check=True, env=environment)
-    subprocess.run([*apt, "install", "--no-install-recommends", "chromium"], check=True, env=environment)
+    subprocess.run([*apt, "install", "--no-install-recommends", *packages], check=True, env=environment)
 
 
 def _text(path: Path) -> str | None:
@@ -151,6 +199,34 @@ _PARTS = (
         size="13 MB",
         find=_npm_module("oidc-provider/lib/index.js"),
         install=_install_npm_packages,
+    ),
+    Part(
+        name="nginx",
+        purpose="passes requests to two servers, with deploy/nginx (the package of the system)",
+        size="2 MB",
+        find=_find_program("nginx"),
+        install=_install_proxies,
+    ),
+    Part(
+        name="haproxy",
+        purpose="passes requests to two servers, with deploy/haproxy (the package of the system)",
+        size="6 MB",
+        find=_find_program("haproxy"),
+        install=_install_proxies,
+    ),
+    Part(
+        name="podman",
+        purpose="builds and runs the image of deploy/container (packages of the system, with runc)",
+        size="150 MB",
+        find=_find_program("podman"),
+        install=_install_podman,
+    ),
+    Part(
+        name="container-base",
+        purpose="the base of that image: a small Debian with Python (debootstrap, as root)",
+        size="300 MB",
+        find=_find_base,
+        install=_install_base,
     ),
 )
 PARTS = {part.name: part for part in _PARTS}
