@@ -85,12 +85,14 @@ class serving:
             folder, arguments, {"TIMEBALL_ADMIN_KEY": "", "PYTHONPATH": ""}, str(programs / "python")
         )
 
+        self._api = Api(f"http://127.0.0.1:{self._port}", "none")
+
     def __enter__(self) -> Api:
-        api = Api(f"http://127.0.0.1:{self._port}", "none")
-        api.await_ready(self._process)
-        return api
+        self._api.await_ready(self._process)
+        return self._api
 
     def __exit__(self, *_: object) -> None:
+        self._api.http.close()
         assert self._process.stop() == 0
         self._process.end()
 
@@ -107,7 +109,7 @@ def test_the_checksums_and_the_bill_of_materials(dist: Path, wheel: Path) -> Non
     pins = dict(re.findall(r"^([\w.-]+)==(\S+)", CONSTRAINTS.read_text(), re.MULTILINE))
     for name in ("aiohttp", "uvicorn", "tzdata"):
         assert f"pkg:pypi/{name}@{pins[name]}" in refs
-    assert any(ref.startswith("pkg:npm/preact@") for ref in refs)
+    assert any(ref.startswith("pkg:npm/react@") for ref in refs)
     with zipfile.ZipFile(wheel) as found:
         names = found.namelist()
     assert any(name.startswith("timeball/web/static/assets/") for name in names)
