@@ -199,3 +199,31 @@ async def test_the_pools_of_a_worker_are_stored(store: Store) -> None:
     (lease,) = await store.renew([("w_9", str(found.key))], LEASE)
     assert lease is not None
     assert list(lease.pools) == POOLS
+
+
+async def test_new_runs_join_the_queue_of_a_full_pool(store: Store) -> None:
+    """No claim has to move them into the queue, one by one."""
+    full = request("w_1", 50, threads=5, processes=0)
+    first = await submit(store, 2, task=SHELL)
+    assert await claim(store, full) == []
+    more = await submit(store, 2, task=SHELL)
+    (high,) = await submit(store, task=SHELL, priority="high")
+    (http,) = await submit(store, task=HTTP)
+    claimed = await store.claim([full], 0)
+    assert (ids(claimed.claims), claimed.again, claimed.crowded) == ({http}, True, True), "the high run was set aside"
+    await submit(store, 2, task=SHELL)
+    claimed = await store.claim([full], 0)
+    assert (claimed.claims, claimed.again, claimed.crowded) == ([], False, True), "none of them had to be set aside"
+    assert ids(await claim(store, request("w_1", 50, threads=5, processes=3))) == {high, *first}
+    assert ids(await claim(store, request("w_1", 50, threads=5, processes=2))) == set(more)
+
+
+async def test_new_runs_join_no_queue_that_is_empty(store: Store) -> None:
+    await submit(store, 2, task=SHELL)
+    await claim(store, request("w_1", 50, threads=5, processes=1))
+    assert len(await claim(store, request("w_1", 49, threads=5, processes=2))) == 1
+    claimed = await store.claim([request("w_1", 48, threads=5, processes=1)], 0)
+    assert not claimed.crowded
+    await submit(store, 2, task=SHELL)
+    claimed = await store.claim([request("w_1", 48, threads=5, processes=1)], 0)
+    assert (len(claimed.claims), claimed.again) == (1, True), "the other run was set aside"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from timeball.domain.dispatch import placement
-from timeball.domain.dispatch.placement import Need, Offer
+from timeball.domain.dispatch.placement import PLAIN, Need, Offer
 from timeball.domain.dispatch.slot_pools import PoolRoom
 
 TaskSort = tuple[str, str | None]
@@ -52,6 +52,13 @@ class ClaimRooms:
         room = self._rooms.get(session)
         if room is not None:
             room.take(room.pools.of(*sort), need.slots)
+
+    @property
+    def queues(self) -> dict[tuple[TaskSort, int], str]:
+        """The profiles with which runs of this claim have to wait that need one slot and nothing else, by sort and
+        priority."""
+        found = self._queues.items()
+        return {(sort, level): queue for (sort, need, profile, level), queue in found if need == PLAIN and not profile}
 
     def known_queue(self, sort: TaskSort, need: Need, profile: str | None, level: int) -> str | None:
         """Return the profile with which a run has to wait for a free slot of its pool, if an equal run of this claim

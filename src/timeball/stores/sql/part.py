@@ -10,6 +10,7 @@ from timeball.domain.dispatch.priority import CREDIT
 from timeball.domain.instant import Micros
 from timeball.domain.quota import KnownQuotas
 from timeball.stores.sql.driver import Driver
+from timeball.stores.sql.pool_queues import PoolQueues
 
 
 class StorePart:
@@ -21,6 +22,8 @@ class StorePart:
         """Microseconds of waiting time that one level of priority is worth when runs are ranked."""
         self._sharing = FairShares()
         """How tenants share the workers. `share_workers` sets their shares."""
+        self._pool_queues = PoolQueues()
+        """The queues of slot pools that new runs join."""
         self._quotas = KnownQuotas()
         """The quotas of the tenants. `enforce_quotas` sets them."""
 

@@ -17,6 +17,7 @@ from timeball.domain.job.job import Job, JobState, OffloadedSpec
 from timeball.domain.planning import planning
 from timeball.domain.quota import KnownQuotas
 from timeball.domain.run import follow
+from timeball.domain.run.run import NewRun
 from timeball.domain.schedule.schedule import Window
 from timeball.ports.store.jobs import (
     Accepted,
@@ -42,6 +43,7 @@ from timeball.stores.sql.new_runs import insert_runs
 from timeball.stores.sql.page_bytes import MAX_PAGE_BYTES
 from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.planning import calendars
+from timeball.stores.sql.pool_queues import PoolQueues
 from timeball.stores.sql.rows.jobs import new_job_row, read_jobs, readable, tag_rows
 from timeball.stores.sql.rows.values import plain
 from timeball.stores.sql.runs import follows
@@ -100,7 +102,8 @@ class Jobs(StorePart):
             known = await _known(tx, ids) if known is None else known
             new = {job_id: at for at, job_id in enumerate(ids) if at not in repeated and job_id not in known}.values()
             new_rows = [new_job_row(sent[at].job) if at in placed else rows[at] for at in new]
-            claims = await _insert(tx, [sent[at] for at in new], new_rows, wants, self._credit, self._sharing)
+            news = [sent[at] for at in new]
+            claims = await _insert(tx, news, new_rows, wants, self._credit, self._sharing, self._pool_queues)
             if placed:
                 await window_slots.add(tx, (sent[at].job for at in new))
                 answers = await _with_slots(tx, answers, placed, known)
@@ -291,12 +294,12 @@ async def _insert(
     wants: Sequence[SlotRequest],
     credit: Micros,
     sharing: FairShares,
+    queues: PoolQueues,
 ) -> list[Claim]:
     """Insert jobs and their runs. Return the claims for the workers in `wants`: of the new runs, or of runs that were
     ready before."""
     if not submissions:
         return []
-    runs = [run for each in submissions for run in each.runs]
     # No other transaction sees the new jobs before the commit, so that their runs may be assigned before the insert.
     claims: dict[str, Claim] | None = {}
     if wants:
@@ -310,13 +313,20 @@ async def _insert(
     await calendars.bind(tx, jobs)
     await follows.begin(tx, jobs)
     if claims is None:
-        await insert_runs(tx, [(run, 0, run.serial) for run in runs])
+        await insert_runs(tx, [(run, 0, run.serial) for run in _queued(submissions, queues)])
         assigned = await claim(tx, wants, 0, credit, 0, sharing)
         record_claims(tx, assigned.runs, assigned.now)
         return assigned.claimed().claims
-    if len(claims) < len(runs):
-        await insert_runs(tx, [(run, 0, run.serial) for run in runs if run.id not in claims])
+    if len(claims) < sum([len(each.runs) for each in submissions]):
+        await insert_runs(tx, [(run, 0, run.serial) for run in _queued(submissions, queues) if run.id not in claims])
     return list(claims.values())
+
+
+def _queued(submissions: Sequence[Submission], queues: PoolQueues) -> list[NewRun]:
+    """Return the runs of jobs, each in the queue that it has to join."""
+    if not queues:
+        return [run for each in submissions for run in each.runs]
+    return [queues.join(run, each.job.spec) for each in submissions for run in each.runs]
 
 
 async def _append_audited(tx: Tx, created: Sequence[Submission]) -> None:

@@ -27,6 +27,7 @@ from timeball.domain.tenant import DEFAULT_TENANT
 from timeball.ports.store.runs import Claimed, SlotRequest
 from timeball.stores.sql.dialect import Query
 from timeball.stores.sql.driver import Row, Tx
+from timeball.stores.sql.pool_queues import NO_QUEUES, Queues
 from timeball.stores.sql.runs import claim_kinds
 from timeball.stores.sql.runs.candidates import (
     ELIGIBLE_AT,
@@ -72,8 +73,8 @@ FARTHEST: Final = SECOND
 """Microseconds after now: the latest instant for which the stored state of a rate limit may have given a token. It is
 longer than `AHEAD`, by which claims run ahead."""
 MAX_CLAIMS: Final = 1_000
-"""Maximum number of due runs without a placement profile that one claim assigns, and of runs of each placement profile,
-even if the workers have more free slots. The next runs are claimed while these execute."""
+"""Maximum number of due runs without a placement profile that one claim assigns, and of runs of each profile, even if
+more slots are free. The next runs are claimed while these execute."""
 MAX_AHEAD: Final = 5_000
 """Maximum number of runs without a placement profile that one claim assigns if some of them are not due yet. A worker
 starts such a run after a delay that begins when the answer arrives. With two claims, runs of the second answer might
@@ -96,9 +97,7 @@ NEXT_ELIGIBLE_AT = query("next_eligible_at")
 
 
 class AssignedRun(Struct, frozen=True):
-    """The runs that a claim assigned. They are decoded after the transaction, because other writers wait while it is
-    open.
-    """
+    """The runs that a claim assigned, decoded after the transaction: other writers wait while it is open."""
 
     runs: list[tuple[Row, int, SlotRequest]]
     now: Micros
@@ -108,6 +107,7 @@ class AssignedRun(Struct, frozen=True):
     crowded: bool = False
     pooled: bool = False
     """True if a run may be in a slot pool of its worker."""
+    queues: Queues = NO_QUEUES
 
     def claimed(self) -> Claimed:
         claims = [claim_of(*each, self.pooled) for each in self.runs]
@@ -189,8 +189,7 @@ class _Choice:
         self._tx = tx
         self._wants = {want.session: want for want in wants}
         self._rooms = ClaimRooms({want.session: want.room for want in wants})
-        self._crowded = False
-        """True if a run waits for a free slot of its pool."""
+        self._crowded = False  # True if a run waits for a free slot of its pool
         self._leased = leased
         self._credit = credit
         self._sharing = sharing
@@ -308,6 +307,7 @@ class _Choice:
             room.is_short and some_left,
             self._crowded and some_left,
             pooled=True,
+            queues=self._rooms.queues,
         )
 
     def _rank(self, each: ClaimCandidate) -> Micros:

@@ -74,7 +74,11 @@ class Runs(StorePart):
 
         before = self._db.now()
         wants = [want for want in wants if want.slots > 0]
-        return (await self._db.write(work, once=True)).claimed() if wants else Claimed([], before)
+        if not wants:
+            return Claimed([], before)
+        assigned = await self._db.write(work, once=True)
+        self._pool_queues.claimed(assigned.queues, assigned.crowded)
+        return assigned.claimed()
 
     async def next_eligible_at(self, after: Micros = 0, *, constrained_after: Micros = 0) -> Micros | None:
         async def work(tx: Tx) -> Micros | None:
