@@ -64,7 +64,7 @@ export function HeatMap({
           {HOURS.map(hour => [<HourName key={hour} hour={hour} always />, ...week.days.map(day => view(day, hour))])}
         </div>
       ) : (
-        <div style={{ gridTemplateColumns: '4.5rem repeat(24, minmax(0, 1fr))' }} className="grid gap-0.5">
+        <div style={{ gridTemplateColumns: '5.25rem repeat(24, minmax(0, 1fr))' }} className="grid gap-0.5">
           <span />
           {HOURS.map(hour => (
             <HourName key={hour} hour={hour} always={width >= TEXT_FROM_WIDTH} />

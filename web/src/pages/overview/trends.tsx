@@ -35,7 +35,7 @@ export function Trends({ stats }: { stats: Stats }) {
     <div className="hidden min-w-0 gap-4 md:grid md:grid-cols-2">
       <Section title="Runs" aside={<Key series={ends} />}>
         <div className="p-2">
-          <LazyChart height={height} times={times} series={ends} format={count} label="Runs that ended, over time" />
+          <LazyChart height={height} times={times} series={ends} format={whole} label="Runs that ended, over time" />
         </div>
       </Section>
       <Section title="Start lateness" aside={<Key series={lateness} />}>
@@ -51,6 +51,11 @@ export function Trends({ stats }: { stats: Stats }) {
       </Section>
     </div>
   )
+}
+
+/** The axis of a chart may have steps of half a run, which get no label. */
+function whole(value: number): string {
+  return Number.isInteger(value) ? count(value) : ''
 }
 
 const FILLS: Readonly<Record<string, string>> = { ok: 'bg-ok', bad: 'bg-bad', late: 'bg-late', live: 'bg-live' }
