@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 import psutil
@@ -26,6 +27,8 @@ MAX_QUIET_SHARE = 0.03
 QUIET_TRIES = 6
 HOURLY = {"type": "interval", "expression": "1h"}
 SHELL = {"kind": "shell", "command": "true"}
+LOADS = 3
+"""A page that gets no answer within 1.5 s sends its other requests, too. On a busy machine it is loaded again."""
 MAX_FIRST_REQUESTS = 4
 """The document, the first script, the script of the page and an answer of the API. The libraries of charts and
 graphs are not counted: the data is shown without them. A form for something new needs no answer."""
@@ -168,19 +171,28 @@ def test_the_first_data_is_shown_after_four_requests_and_one_of_the_api(profile:
         assert profile.context.request.post(f"{api.url}/v1/sign-in", data={"apiKey": KEY}, headers=headers).ok
         profile.context.add_init_script(FIRST_DATA)
         profile.context.route(DRAWING_LIBRARIES, lambda route: None)  # these requests get no answer
-        wrong = {}
+        wrong: dict[str, list[str]] = {}
         for path, text in PAGES.items():
-            page = profile.tab()
-            page.goto(api.url + path.format_map(known) + "#" + quote(text.format_map(known)))
-            page.wait_for_function("() => window.shownAt !== undefined")
-            before = page.evaluate(
-                "performance.getEntriesByType('resource')"
-                ".filter(one => one.responseEnd > 0 && one.responseEnd < shownAt).map(one => one.name)"
-            )
-            of_api = [address for address in before if "/v1/" in address]
-            if len(of_api) > 1 or 1 + len(before) > MAX_FIRST_REQUESTS:
-                wrong[path] = before
+            address = api.url + path.format_map(known) + "#" + quote(text.format_map(known))
+            for _ in range(LOADS):
+                wrong[path] = _before_the_first_data(profile.context.new_page(), address)
+                of_api = [request for request in wrong[path] if "/v1/" in request]
+                if len(of_api) <= 1 and 1 + len(wrong[path]) <= MAX_FIRST_REQUESTS:
+                    del wrong[path]
+                    break
         assert wrong == {}, json.dumps(wrong, indent=1)
+
+
+def _before_the_first_data(page: Any, address: str) -> list[str]:
+    """Open a page. Return the requests that were answered before it showed data, without the one for the document."""
+    page.goto(address)
+    page.wait_for_function("() => window.shownAt !== undefined")
+    found: list[str] = page.evaluate(
+        "performance.getEntriesByType('resource')"
+        ".filter(one => one.responseEnd > 0 && one.responseEnd < shownAt).map(one => one.name)"
+    )
+    page.close()
+    return found
 
 
 def _needles(api: Api) -> dict[str, str]:
