@@ -7,6 +7,7 @@ from typing import Any
 
 from timeball.domain import duration
 from timeball.domain.job.job import JobSpec
+from timeball.domain.network.address_lists import NO_LISTS, AddressLists
 from timeball.domain.task.task import Task
 from timeball.domain.tenant import DEFAULT_TENANT
 
@@ -21,6 +22,7 @@ class RecordedAttempt:
         token: int = 17,
         grace: str = "5s",
         tenant: str = DEFAULT_TENANT,
+        addresses: AddressLists = NO_LISTS,
         **parameters: Any,
     ) -> None:
         self.run_id = f"r_{token:028x}"
@@ -31,6 +33,7 @@ class RecordedAttempt:
         self.spec = JobSpec(task=task, parameters=parameters, grace=grace)
         self.task = task
         self.tenant = tenant
+        self.addresses = addresses
         self.cancelled = False
         self.chunks: list[tuple[str, str]] = []
         self.steps: list[tuple[float, str]] = []

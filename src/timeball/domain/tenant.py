@@ -12,6 +12,7 @@ from msgspec.structs import fields
 from timeball.domain.audit_log.entry import Actor
 from timeball.domain.errors import Invalid
 from timeball.domain.instant import Micros
+from timeball.domain.network.address_lists import AddressLists, AddressRanges, check_ranges
 
 DEFAULT_TENANT: Final = "default"
 """The tenant of an installation that has only one. It always exists."""
@@ -74,7 +75,13 @@ class TenantLimits(Struct, frozen=True, kw_only=True, rename="camel", omit_defau
         Annotated[Burst, Meta(description="Requests at once with one key; by default those of a second.")] | None
     ) = None
     max_priority: Annotated[int, Meta(ge=0, le=9, description="Highest priority of its runs.")] | None = None
+    allow_addresses: Annotated[AddressRanges, Meta(description="Ranges to which its HTTP jobs may connect.")] = ()
+    deny_addresses: Annotated[AddressRanges, Meta(description="Ranges to which its HTTP jobs may not connect.")] = ()
     prices: Prices = Prices()
+
+    @property
+    def address_lists(self) -> AddressLists:
+        return AddressLists(allow=self.allow_addresses, deny=self.deny_addresses)
 
     @property
     def quotas(self) -> QuotaLimits:
@@ -88,11 +95,14 @@ MAX_PRICE_DIGITS: Final = 12
 
 
 def check_limits(limits: TenantLimits) -> None:
-    """Raise `Invalid` if a burst has no rate, or a price is negative, not finite, too large or too fine."""
+    """Raise `Invalid` if a burst has no rate, a range cannot be parsed, or a price is negative, not finite, too large or
+    too fine."""
     if limits.request_burst is not None and limits.requests_per_second is None:
         raise Invalid("requestBurst needs requestsPerSecond", "/limits/requestBurst")
     if limits.request_burst_per_key is not None and limits.requests_per_second_per_key is None:
         raise Invalid("requestBurstPerKey needs requestsPerSecondPerKey", "/limits/requestBurstPerKey")
+    check_ranges(limits.allow_addresses, "/limits/allowAddresses")
+    check_ranges(limits.deny_addresses, "/limits/denyAddresses")
     _check_prices(limits.prices)
 
 

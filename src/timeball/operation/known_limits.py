@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from timeball.domain.network.address_lists import NO_LISTS, AddressLists
 from timeball.domain.tenant import NO_LIMITS, TenantLimits
 
 
@@ -11,6 +12,8 @@ class KnownLimits:
     def __init__(self) -> None:
         self.by_tenant: Mapping[str, TenantLimits] = {}
         """The limits of the tenants that have any."""
+        self.address_lists: Mapping[str, AddressLists] = {}
+        """Those of the tenants that have any, for the workers."""
         self.on_change: Callable[[], None] = lambda: None
         """Called when limits have changed."""
 
@@ -21,6 +24,8 @@ class KnownLimits:
         """Replace the limits of all tenants by those that the store has."""
         if limits != self.by_tenant:
             self.by_tenant = limits
+            lists = {tenant: each.address_lists for tenant, each in limits.items()}
+            self.address_lists = {tenant: each for tenant, each in lists.items() if each != NO_LISTS}
             self.on_change()
 
     def note(self, tenant: str, limits: TenantLimits) -> None:

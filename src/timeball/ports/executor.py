@@ -7,6 +7,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 from timeball.domain.instant import Micros
 from timeball.domain.job.job import JobSpec
+from timeball.domain.network.address_lists import AddressLists
 from timeball.domain.run.lifecycle import Outcome
 from timeball.domain.task.task import Task
 
@@ -45,6 +46,8 @@ class ExecutorAttempt(Protocol):
     spec: JobSpec
     task: Task
     tenant: str
+    addresses: AddressLists
+    """Those of the tenant: to which addresses its HTTP jobs may connect."""
 
     def log(self, stream: str, text: str) -> None:
         """Append output to a stream of the attempt. The worker limits how much is kept. This never blocks."""

@@ -21,6 +21,7 @@ from timeball.domain.dispatch.placement import Label
 from timeball.domain.dispatch.slot_pools import MAX_POOLS, PoolName, SlotPool
 from timeball.domain.errors import Unavailable
 from timeball.domain.instant import DAY, Micros
+from timeball.domain.network.address_lists import AddressLists
 from timeball.domain.run.lifecycle import Outcome
 from timeball.domain.tenant import DEFAULT_TENANT
 from timeball.ports.attempt import AttemptIdentity
@@ -166,6 +167,9 @@ class PollResponse(Struct, frozen=True, rename="camel", omit_defaults=True, kw_o
     """
     lost: list[int] = []
     """Tokens of attempts that the session does not hold any more. Stop them at once and report nothing."""
+    addresses: dict[str, AddressLists] = {}
+    """The address lists of those tenants of the assignments that have any. Older servers do not name them, and older
+    workers ignore them."""
     drain: bool = False
     """Accept nothing new, finish the attempts that are held, then end the session and leave. Beats repeat the order.
     Older workers do not know it: they get nothing new, and stay.

@@ -12,6 +12,7 @@ from msgspec import Struct
 from timeball.domain import duration
 from timeball.domain.instant import Micros
 from timeball.domain.job.job import JobSpec
+from timeball.domain.network.address_lists import NO_LISTS, AddressLists
 from timeball.domain.run.lifecycle import Outcome
 from timeball.domain.task.task import Task
 from timeball.ports.worker_protocol import Assignment
@@ -74,6 +75,7 @@ class HeldAttempt(Struct, eq=False):
     spec: JobSpec
     task: Task
     tenant: str
+    addresses: AddressLists = NO_LISTS
     started_at: Micros | None = None
     reported_start: bool = False
     """True if the start of the attempt was reported to the server."""

@@ -14,6 +14,7 @@ from timeball.domain import duration
 from timeball.domain.dispatch import preemption
 from timeball.domain.dispatch.slot_pools import SlotPool
 from timeball.domain.instant import MAX, MILLISECOND, MINUTE, SECOND, Micros
+from timeball.domain.network.address_lists import NO_LISTS, AddressLists
 from timeball.domain.run.lifecycle import Cancelled, Failed, Failure, Outcome, Released, Succeeded
 from timeball.ports.clock import Clock
 from timeball.ports.executor import Executor, OutOfResources, TryLater
@@ -127,12 +128,18 @@ class Attempts:
         """Wait until no slot is occupied."""
         await self._idle.wait()
 
-    def take(self, assignments: list[Assignment], arrived: Micros) -> None:
+    def take(
+        self, assignments: list[Assignment], arrived: Micros, addresses: Mapping[str, AddressLists] | None = None
+    ) -> None:
+        """Take the assignments of an answer. `addresses` are the address lists of those of their tenants that have
+        any."""
         for assignment in assignments:
             if assignment.token in self._held:
                 continue
             work = self._reader.read(assignment)
             attempt = self._held[assignment.token] = HeldAttempt.of(assignment, work, self._outbox)
+            if addresses:
+                attempt.addresses = addresses.get(assignment.tenant, NO_LISTS)
             fits = self.occupied.fits_pool(work)
             self.occupied.take(work)
             if self.closed or self.occupied.overbooked:

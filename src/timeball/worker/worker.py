@@ -331,7 +331,7 @@ class Worker:
             self._leaving = asyncio.create_task(self._leave(), name="timeball worker leaving")
             self._attempts.closed = True  # assignments of the same answer are released
         self.taken_attempts += len(orders.assignments)
-        self._attempts.take(orders.assignments, arrived)  # first: this answer may cancel new attempts
+        self._attempts.take(orders.assignments, arrived, orders.addresses)  # first: this answer may cancel new attempts
         for token in orders.lost:
             self._attempts.stop(token, Stop.LOST)
         for token in orders.cancel:

@@ -9,6 +9,7 @@ from timeball.domain.diagnosis.snapshot import Past
 from timeball.domain.instant import MILLISECOND, render, to_datetime
 from timeball.domain.run import lateness
 from timeball.domain.run.ledger import TOLERANCE, Origin, Verdict
+from timeball.domain.run.lifecycle import INVALID
 from timeball.domain.run.status import STATUSES, End, Status
 from timeball.domain.text.english import about, counted, listed, when
 
@@ -88,6 +89,8 @@ def _gave_up(facts: Past) -> Reason:
         code, text = Code.FAILED, f"The run failed, and was not retried{error}"
     elif facts.spec.delivery == "at_most_once":
         code, text = Code.AT_MOST_ONCE, f"The run failed, and its delivery at_most_once allows no retry{error}"
+    elif run.failure is not None and run.failure.kind == INVALID:
+        code, text = Code.FAILED, f"The run failed, and a retry would not help{error}"
     else:
         code, text = Code.FAILED, f"The run failed, and its retry policy excludes a retry of this failure{error}"
     if run.retried_as is not None:

@@ -104,8 +104,8 @@ class Failure(Struct, frozen=True, rename="camel", omit_defaults=True):
     kind: str
     """`exit`, `http`, `exception`, `timeout`, `lost` (the worker died, left or did not report the end), `worker` (the
     worker could not execute the attempt, or its outcome could not be reported or stored), `invalid` (no worker may
-    execute the task as it is written, so that the run fails without retry), or `tasks` (tasks of a workflow run
-    failed).
+    execute the task as it is written, or the tenant may not connect to its target, so that the run fails without
+    retry), or `tasks` (tasks of a workflow run failed).
     """
     message: str
     exit_code: int | None = None

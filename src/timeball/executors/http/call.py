@@ -12,6 +12,7 @@ from typing import Final
 from timeball.domain.task.task import Http
 from timeball.executors.http import request as requests
 from timeball.executors.http.connection import HttpConnection, HttpConnections
+from timeball.executors.http.dialing import Egress
 from timeball.executors.http.request import REDIRECT_STATUSES, HttpRequest, RedirectRefused
 from timeball.executors.http.response import HttpResponse
 from timeball.ports.executor import ExecutorAttempt
@@ -24,14 +25,21 @@ Ended = Callable[["HttpCall", HttpResponse | Exception], None]
 class HttpCall:
     """The call of one attempt. `ended` gets the last answer, or the error because of which there is none."""
 
-    __slots__ = ("_connecting", "_connection", "_ended", "_pool", "_request", "attempt", "hops", "task")
+    __slots__ = ("_connecting", "_connection", "_egress", "_ended", "_pool", "_request", "attempt", "hops", "task")
 
     def __init__(
-        self, pool: HttpConnections, attempt: ExecutorAttempt, task: Http, request: HttpRequest, ended: Ended
+        self,
+        pool: HttpConnections,
+        egress: Egress,
+        attempt: ExecutorAttempt,
+        task: Http,
+        request: HttpRequest,
+        ended: Ended,
     ) -> None:
         self.attempt = attempt
         self.task = task
         self._pool = pool
+        self._egress = egress
         self._request = request
         self._ended: Ended | None = ended
         self._connection: HttpConnection | None = None
@@ -49,7 +57,7 @@ class HttpCall:
             self._ask()
 
     def _ask(self) -> None:
-        connection = self._pool.take(self._request.origin)
+        connection = self._pool.take(self._egress, self._request.origin)
         if connection is not None:
             self._send(connection)
         else:
@@ -76,7 +84,7 @@ class HttpCall:
 
     async def _connect(self) -> None:
         try:
-            self._send(await self._pool.connect(self._request.origin))
+            self._send(await self._pool.connect(self._egress, self._request.origin))
         except Exception as error:
             self._end(error)
         finally:

@@ -1,7 +1,7 @@
 """Connections to targets, and the pool of those that are idle.
 
-A connection is made to an address that was resolved for it, and carries no data from one call to the next: bytes that
-arrive while it is idle belong to no request, and close it.
+A connection is made to an address that was resolved for it, serves one tenant, and carries no data from one call to the
+next: bytes that arrive while it is idle belong to no request, and close it.
 """
 
 from __future__ import annotations
@@ -15,18 +15,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, cast
 
-import aiohappyeyeballs
-from aiohappyeyeballs import AddrInfoType
-
 from timeball.executors import results
 from timeball.executors.http.answer import AnswerReader
+from timeball.executors.http.dialing import Egress, dial
 from timeball.executors.http.request import Origin
 from timeball.executors.http.response import HttpResponse
 from timeball.lookups import Lookups, ResolvedAddress
 
 CONNECT_TIMEOUT: Final = 30.0
-NEXT_ADDRESS_DELAY: Final = 0.25
-"""Seconds without a connection after which the next address of a host is tried as well."""
 KEPT_SECONDS: Final = 4.0
 """Maximum number of seconds for which an idle connection is kept. Common servers close theirs after 5 seconds or later,
 and a request that crosses the end of its connection costs an attempt.
@@ -38,6 +34,7 @@ MAX_REUSED_REQUEST: Final = 64 * 1024
 take the rest for the next one.
 """
 
+PoolKey = tuple[Egress, Origin]
 Receive = Callable[[HttpResponse | Exception], None]
 
 
@@ -56,8 +53,8 @@ class CannotConnect(Exception):
 class HttpConnection(asyncio.Protocol):
     """One HTTP/1.1 connection. It has one request at a time."""
 
-    def __init__(self, origin: Origin) -> None:
-        self.origin = origin
+    def __init__(self, key: PoolKey) -> None:
+        self.key = key
         self.idle_until = 0.0
         """The instant after which the idle connection is not used again, on the clock of the event loop."""
         self.kept_seconds = KEPT_SECONDS
@@ -144,22 +141,22 @@ class HttpConnection(asyncio.Protocol):
 
 
 class HttpConnections:
-    """Connections by origin. The number of those in use is not limited: the slots of the worker are the limit. With
-    another limit, calls to an unreachable host would block other calls.
+    """Connections by egress and origin. The number of those in use is not limited: the slots of the worker are the
+    limit. With another limit, calls to an unreachable host would block other calls.
     """
 
     def __init__(self, lookups: Lookups, trust: ssl.SSLContext) -> None:
         self._lookups = lookups
         self._trust = trust
-        self._idle: dict[Origin, list[HttpConnection]] = {}
-        """By origin: idle connections, the last one that was used at the end."""
+        self._idle: dict[PoolKey, list[HttpConnection]] = {}
+        """Idle connections, the last one that was used at the end."""
         self._by_age: dict[HttpConnection, None] = {}
         """The same connections, the last one that was used at the end."""
         self._timer: asyncio.TimerHandle | None = None
 
-    def take(self, origin: Origin) -> HttpConnection | None:
+    def take(self, egress: Egress, origin: Origin) -> HttpConnection | None:
         """Return an idle connection, the last one that was used; None if there is none."""
-        idle = self._idle.get(origin)
+        idle = self._idle.get((egress, origin))
         if not idle:
             return None
         now = asyncio.get_running_loop().time()
@@ -177,44 +174,39 @@ class HttpConnections:
             return
         loop = asyncio.get_running_loop()
         connection.idle_until = loop.time() + connection.kept_seconds
-        self._idle.setdefault(connection.origin, []).append(connection)
+        self._idle.setdefault(connection.key, []).append(connection)
         self._by_age[connection] = None
         if len(self._by_age) > MAX_IDLE:
             oldest = next(iter(self._by_age))
-            self._idle[oldest.origin].remove(oldest)
+            self._idle[oldest.key].remove(oldest)
             del self._by_age[oldest]
             oldest.close()
         if self._timer is None:
             self._timer = loop.call_later(KEPT_SECONDS, self._close_old)
 
-    async def connect(self, origin: Origin) -> HttpConnection:
+    async def connect(self, egress: Egress, origin: Origin) -> HttpConnection:
         """Open a connection to an address of the host. The host is resolved here, once for each connection, and the
-        connection is made to one of these addresses. Raise `CannotConnect`, `NotLookedUp` or `TimeoutError`.
+        connection is made to one of these addresses. Raise `AddressRefused`, `CannotConnect`, `NotLookedUp` or
+        `TimeoutError`.
         """
         _, host, port = origin
         try:
             found = await self._lookups.addresses(host)
             async with asyncio.timeout(CONNECT_TIMEOUT):
-                return await self._open(origin, found)
+                return await self._open((egress, origin), found)
         except TimeoutError as error:
             raise TimeoutError(f"cannot connect to {host}:{port}: no answer in time") from error
         except OSError as error:
             raise CannotConnect(host, port, error) from error
 
-    async def _open(self, origin: Origin, addresses: list[ResolvedAddress]) -> HttpConnection:
-        loop = asyncio.get_running_loop()
-        scheme, host, port = origin
-        connected = await aiohappyeyeballs.start_connection(
-            [_info(each, port) for each in addresses],
-            happy_eyeballs_delay=NEXT_ADDRESS_DELAY,
-            interleave=1,
-            loop=loop,
-        )
+    async def _open(self, key: PoolKey, addresses: list[ResolvedAddress]) -> HttpConnection:
+        egress, (scheme, host, port) = key
+        connected = await dial(egress, host, port, addresses)
         try:
             connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             secure = scheme == "https"
-            _, connection = await loop.create_connection(
-                partial(HttpConnection, origin),
+            _, connection = await asyncio.get_running_loop().create_connection(
+                partial(HttpConnection, key),
                 sock=connected,
                 ssl=self._trust if secure else None,
                 server_hostname=host.rstrip(".") if secure else None,
@@ -237,17 +229,12 @@ class HttpConnections:
     def _close_old(self) -> None:
         loop = asyncio.get_running_loop()
         now = loop.time()
-        kept: dict[Origin, list[HttpConnection]] = {}
+        kept: dict[PoolKey, list[HttpConnection]] = {}
         for connection in list(self._by_age):
             if now < connection.idle_until and not connection.closed:
-                kept.setdefault(connection.origin, []).append(connection)
+                kept.setdefault(connection.key, []).append(connection)
             else:
                 del self._by_age[connection]
                 connection.close()
         self._idle = kept
         self._timer = loop.call_later(KEPT_SECONDS, self._close_old) if self._idle else None
-
-
-def _info(address: ResolvedAddress, port: int) -> AddrInfoType:
-    place = (address.host, port, 0, 0) if address.family == socket.AF_INET6 else (address.host, port)
-    return address.family, socket.SOCK_STREAM, address.proto, "", place

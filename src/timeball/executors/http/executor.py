@@ -14,6 +14,9 @@ The status of an answer decides the outcome as soon as it has arrived, even if t
 (see `http.response`). Only the timeout of the job, or a cancel, gives another outcome to a call whose body is still
 being received.
 
+A connection is opened only to an address that the tenant of the job may use (see `http.dialing`), again after each
+redirect. A refused address fails the attempt, and no retry follows.
+
 A request is sent once. If its connection breaks, the target may have acted on it: the attempt has failed, and the retry
 policy decides about another.
 """
@@ -30,13 +33,15 @@ from typing import Any, Final, NamedTuple, TypeVar
 from yarl import URL
 
 from timeball.domain.instant import SECOND, Micros
-from timeball.domain.run.lifecycle import Failed, Failure, Outcome, Succeeded
+from timeball.domain.run.lifecycle import INVALID, Failed, Failure, Outcome, Succeeded
 from timeball.domain.task.task import Http, Task
 from timeball.executors import results
 from timeball.executors.http import request as requests
 from timeball.executors.http import response
 from timeball.executors.http.call import HttpCall
 from timeball.executors.http.connection import CannotConnect, HttpConnections
+from timeball.executors.http.dialing import AddressRefused
+from timeball.executors.http.egresses import Egresses
 from timeball.executors.http.request import HttpRequest, RedirectRefused
 from timeball.executors.http.response import HttpResponse
 from timeball.lookups import Lookups, NotLookedUp
@@ -69,7 +74,8 @@ class PreparedRequest(NamedTuple):
 
 
 class HttpExecutor:
-    """Sends HTTP requests with one connection pool and without cookies, so that jobs do not share sessions."""
+    """Sends HTTP requests without cookies, and with connections that tenants do not share, so that jobs do not share
+    sessions."""
 
     kind = "http"
 
@@ -79,6 +85,7 @@ class HttpExecutor:
         """
         self._lookups = lookups or Lookups()
         self._pool = HttpConnections(self._lookups, trust or _trust_of_system())
+        self._egresses = Egresses()
         self._prepared: dict[int, PreparedRequest] = {}
         """Requests by the id of the task. The task is kept as well, so that no other task can get its id."""
         self._limited: dict[HttpCall, float] = {}
@@ -130,7 +137,7 @@ class HttpExecutor:
                 result = Failed(Failure(kind="worker", message=f"{type(error).__name__}: {results.words(error)}"))
             end(result)
 
-        call = HttpCall(self._pool, attempt, task, request, ended)
+        call = HttpCall(self._pool, self._egresses.of(attempt), attempt, task, request, ended)
         if attempt.spec.timeout is None:  # else the worker stops the call in time
             self._limit(call)
         attempt.on_cancel(call.stop)
@@ -170,6 +177,9 @@ class HttpExecutor:
                 return _outcome(call.task, answer, call.attempt)
             case RedirectRefused():
                 return _failed(call.task, str(answer), status=answer.status)
+            case AddressRefused():
+                self._egresses.log(answer)
+                return _failed(call.task, answer.for_tenant(), kind=INVALID)
             case NotLookedUp() if call.hops:
                 return _failed(call.task, f"cannot look up the name {call.host}: {answer}")
             case NotLookedUp():
@@ -211,12 +221,14 @@ def _outcome(task: Http, answer: HttpResponse, attempt: ExecutorAttempt) -> Outc
     return _failed(task, response.message(answer), status=answer.status, retry_after=retry_after)
 
 
-def _failed(task: Http, message: str, *, status: int | None = None, retry_after: Micros | None = None) -> Failed:
+def _failed(
+    task: Http, message: str, *, kind: str = "http", status: int | None = None, retry_after: Micros | None = None
+) -> Failed:
     """Return a failure that names the target without the parts of its URL that may be secret."""
     try:
         where = str(URL(task.url).with_user(None).with_query(None).with_fragment(None))
     except ValueError:  # the rules of the client for a URL are stricter than those of the server
         where = "the URL"
     return Failed(
-        Failure(kind="http", message=f"{task.method} {where}: {message}", status=status, retry_after=retry_after)
+        Failure(kind=kind, message=f"{task.method} {where}: {message}", status=status, retry_after=retry_after)
     )

@@ -13,6 +13,8 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
+from msgspec.structs import replace
+
 from timeball.domain import ids
 from timeball.domain.errors import Unavailable
 from timeball.domain.instant import SECOND, Micros
@@ -53,6 +55,7 @@ class WorkerGateway:
         self._wakeups = context.wakeups
         self._run_events = context.run_events
         self._large_value_store = context.large_value_store
+        self._limits = context.limits
         self._settle = settle
         self._sessions: dict[str, WorkerSession] = {}
         self._background = BackgroundTasks()
@@ -108,7 +111,8 @@ class WorkerGateway:
             session.drop(claims)
             return PollResponse()
         if claims:
-            return session.assign(claims, poll.free, self._store.now(), self._clock.monotonic(), poll.room)
+            answer = session.assign(claims, poll.free, self._store.now(), self._clock.monotonic(), poll.room)
+            return self._with_address_lists(answer) if self._limits.address_lists else answer
         if (orders := session.orders()) is not None:
             return orders
         loop = asyncio.get_running_loop()
@@ -117,7 +121,8 @@ class WorkerGateway:
             self._idle.on_demand(session.has_grown)
         timer = loop.call_later(min(poll.wait, MAX_POLL_WAIT) / SECOND, session.answer, PollResponse(), waiting)
         try:
-            return await waiting.answer
+            answer = await waiting.answer
+            return self._with_address_lists(answer) if self._limits.address_lists else answer
         except BaseException:
             session.stop_waiting(waiting)
             raise
@@ -259,6 +264,12 @@ class WorkerGateway:
         self._idle.answer_all()
 
     # --- within ------------------------------------------------------------------------------------------------
+
+    def _with_address_lists(self, answer: PollResponse) -> PollResponse:
+        """Add the address lists of the tenants whose runs are assigned."""
+        known = self._limits.address_lists
+        tenants = {each.tenant for each in answer.assignments}
+        return replace(answer, addresses={tenant: known[tenant] for tenant in tenants if tenant in known})
 
     def _refuse_if_foreign(self, session_id: str, key: str) -> None:
         known = self._sessions.get(session_id)

@@ -110,8 +110,8 @@ async def test_what_arrives_before_the_request_is_written_ends_the_call(http: Ht
             writer.write(response(b"forged"))
             await reader.read()
 
-    async def connect(origin: Any) -> Any:
-        connection = await opened(origin)
+    async def connect(*target: Any) -> Any:
+        connection = await opened(*target)
         while not connection.closed:
             await asyncio.sleep(0.01)
         return connection

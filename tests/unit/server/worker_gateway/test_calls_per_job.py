@@ -11,6 +11,7 @@ from types import FrameType, SimpleNamespace
 from typing import Any
 
 from timeball.domain.run.lifecycle import Status, Succeeded
+from timeball.operation.known_limits import KnownLimits
 from timeball.ports.store.runs import Claim, Settled, Settlement
 from timeball.ports.worker_protocol import Ended, Poll, RegisterWorker, Report
 from timeball.server.worker_gateway.gateway import WorkerGateway
@@ -41,6 +42,7 @@ async def calls(batch: int) -> Counter[str]:
         rng=random.Random(1),
         wakeups=None,
         run_events=None,
+        limits=KnownLimits(),
         large_value_store=SimpleNamespace(takes=False),
     )
     gateway = WorkerGateway(context, settle)  # type: ignore[arg-type]

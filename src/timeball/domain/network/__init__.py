@@ -1,0 +1,1 @@
+"""Which addresses HTTP jobs may connect to."""
