@@ -40,7 +40,8 @@ class AddressRefused(Exception):
     """Raised if a tenant may not connect to an address of a host. Nothing was sent to any of its addresses."""
 
     def __init__(self, egress: Egress, host: str, address: str, rule: AddressRule) -> None:
-        super().__init__(f"{host} has the address {address}, which is refused: {rule}")
+        subject = f"the address {address}" if host == address else f"the address {address} of {host}"
+        super().__init__(f"{subject} is refused: {rule}")
         self.egress = egress
         self.host = host
         self.address = address
@@ -51,7 +52,7 @@ class AddressRefused(Exception):
         know internal hosts. Their addresses are shown to the default tenant only."""
         if self.egress.tenant == DEFAULT_TENANT or _is_number(self.host):
             return str(self)
-        return f"{self.host} has an address that is refused: {self.rule}"
+        return f"an address of {self.host} is refused: {self.rule}"
 
 
 async def dial(egress: Egress, host: str, port: int, addresses: Sequence[ResolvedAddress]) -> socket.socket:
