@@ -347,6 +347,17 @@ def test_creating_a_job_that_nobody_can_run_warns_on_stderr() -> None:
     assert result.stdout.startswith("j_")
 
 
+def test_the_address_lists_of_a_tenant_are_replaced_and_removed() -> None:
+    run("tenants", "create", "caller", "--allow-addresses", "10.1.0.0/16, 10.2.0.7", "--deny-addresses", "1.1.1.1")
+    assert run_json("tenants", "show", "caller")["limits"]["allowAddresses"] == ["10.1.0.0/16", "10.2.0.7"]
+    assert "allowAddresses 10.1.0.0/16 10.2.0.7, denyAddresses 1.1.1.1" in " ".join(run("tenants", "list").split())
+    run("tenants", "update", "caller", "--jobs", "5", "--allow-addresses", "none")
+    assert run_json("tenants", "show", "caller")["limits"] == {"jobs": 5, "denyAddresses": ["1.1.1.1"]}
+    assert "10.0.0.1/8 has host bits set" in run(
+        "tenants", "update", "caller", "--deny-addresses", "10.0.0.1/8", code=2
+    )
+
+
 def test_a_tenant_is_deleted_when_its_id_is_entered_again() -> None:
     run("tenants", "create", "short-lived")
     other = CliRunner().invoke(timeball, ["tenants", "delete", "short-lived"], input="long-lived\n")

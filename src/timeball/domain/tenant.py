@@ -95,8 +95,8 @@ MAX_PRICE_DIGITS: Final = 12
 
 
 def check_limits(limits: TenantLimits) -> None:
-    """Raise `Invalid` if a burst has no rate, a range cannot be parsed, or a price is negative, not finite, too large or
-    too fine."""
+    """Raise `Invalid` if a burst has no rate, a range cannot be parsed, or a price is negative, not finite, too large
+    or too fine."""
     if limits.request_burst is not None and limits.requests_per_second is None:
         raise Invalid("requestBurst needs requestsPerSecond", "/limits/requestBurst")
     if limits.request_burst_per_key is not None and limits.requests_per_second_per_key is None:

@@ -4225,6 +4225,16 @@ export interface components {
             requestBurstPerKey?: number | null;
             /** @default null */
             maxPriority?: number | null;
+            /**
+             * @description Ranges to which its HTTP jobs may connect.
+             * @default []
+             */
+            allowAddresses?: string[];
+            /**
+             * @description Ranges to which its HTTP jobs may not connect.
+             * @default []
+             */
+            denyAddresses?: string[];
             prices?: components["schemas"]["Prices"];
         };
         /**
@@ -4322,6 +4332,16 @@ export interface components {
             requestBurstPerKey?: number | null;
             /** @default null */
             maxPriority?: number | null;
+            /**
+             * @description Ranges to which its HTTP jobs may connect.
+             * @default []
+             */
+            allowAddresses?: string[];
+            /**
+             * @description Ranges to which its HTTP jobs may not connect.
+             * @default []
+             */
+            denyAddresses?: string[];
             prices?: components["schemas"]["PricesBody"];
         };
         /**
@@ -4523,6 +4543,10 @@ export interface components {
             kill?: number[];
             /** @default [] */
             lost?: number[];
+            /** @default {} */
+            addresses?: {
+                [key: string]: components["schemas"]["AddressLists"];
+            };
             /** @default false */
             drain?: boolean;
         };
@@ -4547,6 +4571,17 @@ export interface components {
             task?: unknown;
             /** @default default */
             tenant?: string;
+        };
+        /**
+         * AddressLists
+         * @description The ranges to which the HTTP jobs of a tenant may connect, and those to which they may not. The most specific
+         *         range that contains an address decides.
+         */
+        AddressLists: {
+            /** @default [] */
+            allow?: string[];
+            /** @default [] */
+            deny?: string[];
         };
         /**
          * Report

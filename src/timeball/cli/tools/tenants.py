@@ -27,8 +27,11 @@ _LIMITS: Final[dict[str, str]] = {
     "requests_per_second_per_key": "requestsPerSecondPerKey",
     "request_burst_per_key": "requestBurstPerKey",
     "max_priority": "maxPriority",
+    "allow_addresses": "allowAddresses",
+    "deny_addresses": "denyAddresses",
 }
 """Options of limits, and the fields of the API that they set."""
+_LISTS: Final = ("allow_addresses", "deny_addresses")
 
 
 _WAIT_SECONDS: Final = 0.5
@@ -46,9 +49,12 @@ def _limits(command: Any) -> Any:
         "requests_per_second_per_key": "Maximum rate of requests with one key, on each server.",
         "request_burst_per_key": "Requests at once with one key, before the rate counts.",
         "max_priority": "Highest priority of its runs, 0 to 9.",
+        "allow_addresses": "Ranges to which its HTTP jobs may connect, such as 10.1.0.0/16,fd00:1::/32.",
+        "deny_addresses": "Ranges to which its HTTP jobs may not connect.",
     }
     for name, text in reversed(described.items()):
-        command = click.option(f"--{name.replace('_', '-')}", name, metavar="N|none", help=text)(command)
+        metavar = "RANGES|none" if name in _LISTS else "N|none"
+        command = click.option(f"--{name.replace('_', '-')}", name, metavar=metavar, help=text)(command)
     price = click.option(
         "--price",
         "prices",
@@ -94,6 +100,7 @@ def update(session: CliSession, tenant_id: str, **flags: Any) -> None:
     \b
     Examples:
       timeball tenants update acme --jobs 1000 --runs-per-day none
+      timeball tenants update acme --allow-addresses 10.1.0.0/16,10.2.0.7
       timeball tenants update acme --price run=0.0001 --price cpuSecond=0.00002
     """
     from timeball.client.requests import tenants as requests
@@ -188,9 +195,11 @@ def _changed(limits: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, A
     return change
 
 
-def _limit(option: str, text: str) -> int | float | str:
+def _limit(option: str, text: str) -> int | float | str | list[str]:
     if text == "none":
         return text
+    if option in _LISTS:
+        return [each.strip() for each in text.split(",")]
     try:
         number = float(text)
     except ValueError:
@@ -208,7 +217,11 @@ def _price(text: str) -> tuple[str, str]:
 def _described(tenant: Tenant) -> str:
     limits = {name: _with_use(tenant, name, value) for name, value in tenant.limits.items() if name != "prices"}
     priced = {f"price {name}": price for name, price in tenant.limits.get("prices", {}).items()}
-    return ", ".join(f"{name} {value}" for name, value in {**limits, **priced}.items())
+    return ", ".join(f"{name} {_shown(value)}" for name, value in {**limits, **priced}.items())
+
+
+def _shown(limit: object) -> str:
+    return " ".join(map(str, limit)) if isinstance(limit, list) else str(limit)
 
 
 def _progress(deletion: DeletionProgress) -> str:
@@ -216,9 +229,9 @@ def _progress(deletion: DeletionProgress) -> str:
     return f"{deletion.phase}: {done or 'nothing yet'}"
 
 
-def _with_use(tenant: Tenant, name: str, limit: object) -> str:
+def _with_use(tenant: Tenant, name: str, limit: object) -> object:
     used = tenant.used.get(name)
-    return str(limit) if used is None else f"{used}/{limit}"
+    return limit if used is None else f"{used}/{limit}"
 
 
 _COLUMNS: list[Column[Tenant]] = [

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { deletionWords, formOf, limitsOf, limitWords, wrongLimits } from './limits'
 
 test('a form gives back the limits that it was made from', () => {
-  const limits = { weight: 2, jobs: 1000, prices: { run: '0.01' } }
+  const limits = { weight: 2, jobs: 1000, prices: { run: '0.01' }, denyAddresses: ['10.0.0.0/8'] }
   expect(limitsOf(formOf(limits), limits)).toEqual(limits)
 })
 

@@ -22,10 +22,11 @@ export function formOf(limits: TenantLimits): LimitForm {
   return Object.fromEntries(LIMITS.map(({ name }) => [name, String(limits[name] ?? '')])) as LimitForm
 }
 
-/** Returns the limits of a form. An empty field is no limit. Prices, which the form does not have, are kept. */
+/** Returns the limits of a form. An empty field is no limit. What the form does not have is kept: prices and lists. */
 export function limitsOf(form: LimitForm, before: TenantLimits): TenantLimits {
   const given = LIMITS.filter(({ name }) => form[name].trim() !== '').map(({ name }) => [name, Number(form[name])])
-  return { ...(before.prices === undefined ? {} : { prices: before.prices }), ...Object.fromEntries(given) }
+  const kept = Object.entries(before).filter(([name]) => !LIMITS.some((limit) => limit.name === name))
+  return { ...Object.fromEntries(kept), ...Object.fromEntries(given) }
 }
 
 /** Returns the names of the fields that are not numbers. */
@@ -48,6 +49,8 @@ export function limitWords(limits: TenantLimits): string[] {
   if (limits.requestsPerSecond != null) words.push(`${number(limits.requestsPerSecond)} requests/s`)
   if (limits.requestsPerSecondPerKey != null) words.push(`${number(limits.requestsPerSecondPerKey)} requests/s per key`)
   if (limits.maxPriority != null) words.push(`priority up to ${limits.maxPriority}`)
+  if (limits.allowAddresses?.length) words.push(`${limits.allowAddresses.length} allowed address ranges`)
+  if (limits.denyAddresses?.length) words.push(`${limits.denyAddresses.length} denied address ranges`)
   return words
 }
 
