@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from timeball.domain.network.address_lists import AddressLists, parse_range
 from timeball.domain.network.address_policy import AddressPolicy, policy_of
-from timeball.domain.tenant import DEFAULT_TENANT
 
 OTHERS = AddressPolicy()
 V4 = st.integers(0, 2**32 - 1).map(IPv4Address)
@@ -74,7 +73,7 @@ def test_a_refused_ipv4_address_is_refused_in_every_ipv6_form(address: IPv4Addre
 def test_a_denied_ipv4_range_is_denied_in_every_ipv6_form(address: IPv4Address, carrier: str, length: int) -> None:
     """Also for the default tenant, to which no other address is refused."""
     denied = AddressLists(deny=(str(ip_network((address, length), strict=False)),))
-    policy = policy_of(DEFAULT_TENANT, denied)
+    policy = policy_of(denied, is_default=True)
     carried = IPv6Address(CARRIERS[carrier](address))
     assert policy is not None
     assert policy.refusal(str(address)) is not None
@@ -96,7 +95,7 @@ def test_the_most_specific_range_decides(address: IPv4Address | IPv6Address, lis
     ]
     longest = max((length for length, _ in matching), default=-1)
     denied = (longest, True) in matching
-    default = policy_of(DEFAULT_TENANT, lists)
+    default = policy_of(lists, is_default=True)
     assert (default is not None and default.refusal(str(address)) is not None) == denied
     own = AddressPolicy(lists).refusal(str(address))
     special = OTHERS.refusal(str(address))
@@ -121,8 +120,8 @@ def test_no_list_of_another_tenant_opens_more_than_it_names(
 def test_the_default_tenant_without_lists_has_no_policy_and_its_allow_list_refuses_nothing(
     address: IPv4Address | IPv6Address,
 ) -> None:
-    assert policy_of(DEFAULT_TENANT, AddressLists()) is None
-    policy = policy_of(DEFAULT_TENANT, AddressLists(allow=("10.0.0.0/8",)))
+    assert policy_of(AddressLists(), is_default=True) is None
+    policy = policy_of(AddressLists(allow=("10.0.0.0/8",)), is_default=True)
     assert policy is not None
     assert policy.refusal(str(address)) is None
 

@@ -167,13 +167,13 @@ class PollResponse(Struct, frozen=True, rename="camel", omit_defaults=True, kw_o
     """
     lost: list[int] = []
     """Tokens of attempts that the session does not hold any more. Stop them at once and report nothing."""
-    addresses: dict[str, AddressLists] = {}
-    """The address lists of those tenants of the assignments that have any. Older servers do not name them, and older
-    workers ignore them."""
     drain: bool = False
     """Accept nothing new, finish the attempts that are held, then end the session and leave. Beats repeat the order.
     Older workers do not know it: they get nothing new, and stay.
     """
+    addresses: dict[str, AddressLists] = {}
+    """The address lists of those tenants of the assignments that have any. Older servers do not name them, and older
+    workers ignore them."""
 
 
 class Beat(Struct, frozen=True, rename="camel", kw_only=True):

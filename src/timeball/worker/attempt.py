@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import IntEnum
-from typing import Protocol, Self
+from typing import Final, Protocol, Self
 
 from msgspec import Struct
 
@@ -19,6 +19,10 @@ from timeball.ports.worker_protocol import Assignment
 from timeball.worker.assignment import AssignedWork
 from timeball.worker.output import AttemptOutput
 from timeball.worker.timers import Timer
+
+AddressesByTenant = Mapping[str, AddressLists]
+"""The address lists of those tenants that have any."""
+NO_ADDRESSES: Final[AddressesByTenant] = {}
 
 
 class Stop(IntEnum):
@@ -105,7 +109,13 @@ class HeldAttempt(Struct, eq=False):
     """The instant at which the attempt times out, on the monotonic clock."""
 
     @classmethod
-    def of(cls, assignment: Assignment, work: AssignedWork, listener: AttemptListener) -> Self:
+    def of(
+        cls,
+        assignment: Assignment,
+        work: AssignedWork,
+        listener: AttemptListener,
+        addresses: AddressesByTenant = NO_ADDRESSES,
+    ) -> Self:
         return cls(
             assignment,
             work,
@@ -118,6 +128,7 @@ class HeldAttempt(Struct, eq=False):
             work.spec,
             work.task,
             assignment.tenant,
+            addresses.get(assignment.tenant, NO_LISTS) if addresses else NO_LISTS,
         )
 
     @property

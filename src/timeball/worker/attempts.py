@@ -14,13 +14,12 @@ from timeball.domain import duration
 from timeball.domain.dispatch import preemption
 from timeball.domain.dispatch.slot_pools import SlotPool
 from timeball.domain.instant import MAX, MILLISECOND, MINUTE, SECOND, Micros
-from timeball.domain.network.address_lists import NO_LISTS, AddressLists
 from timeball.domain.run.lifecycle import Cancelled, Failed, Failure, Outcome, Released, Succeeded
 from timeball.ports.clock import Clock
 from timeball.ports.executor import Executor, OutOfResources, TryLater
 from timeball.ports.worker_protocol import Assignment
 from timeball.worker.assignment import Reader
-from timeball.worker.attempt import HeldAttempt, Stop, SuspendedSlots
+from timeball.worker.attempt import NO_ADDRESSES, AddressesByTenant, HeldAttempt, Stop, SuspendedSlots
 from timeball.worker.occupied_slots import OccupiedSlots
 from timeball.worker.output import sendable
 from timeball.worker.report_queue import ReportQueue
@@ -128,18 +127,12 @@ class Attempts:
         """Wait until no slot is occupied."""
         await self._idle.wait()
 
-    def take(
-        self, assignments: list[Assignment], arrived: Micros, addresses: Mapping[str, AddressLists] | None = None
-    ) -> None:
-        """Take the assignments of an answer. `addresses` are the address lists of those of their tenants that have
-        any."""
+    def take(self, assignments: list[Assignment], arrived: Micros, addresses: AddressesByTenant = NO_ADDRESSES) -> None:
         for assignment in assignments:
             if assignment.token in self._held:
                 continue
             work = self._reader.read(assignment)
-            attempt = self._held[assignment.token] = HeldAttempt.of(assignment, work, self._outbox)
-            if addresses:
-                attempt.addresses = addresses.get(assignment.tenant, NO_LISTS)
+            attempt = self._held[assignment.token] = HeldAttempt.of(assignment, work, self._outbox, addresses)
             fits = self.occupied.fits_pool(work)
             self.occupied.take(work)
             if self.closed or self.occupied.overbooked:

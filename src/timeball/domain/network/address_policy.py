@@ -16,7 +16,6 @@ from typing import Final
 from msgspec import Struct
 
 from timeball.domain.network.address_lists import NO_LISTS, AddressLists, parse_range
-from timeball.domain.tenant import DEFAULT_TENANT
 
 _SPECIAL: Final = {
     "this network": ("0.0.0.0/8",),
@@ -114,10 +113,9 @@ class AddressPolicy:
         return listed.rule if listed is not None and listed.rule.refuses else None
 
 
-def policy_of(tenant: str, lists: AddressLists) -> AddressPolicy | None:
+def policy_of(lists: AddressLists, *, is_default: bool) -> AddressPolicy | None:
     """Return the policy of a tenant; None: it may connect to every address. The default tenant has the jobs of an
     installation without tenants, which call services of their own network, so only its lists refuse an address."""
-    is_default = tenant == DEFAULT_TENANT
     return None if is_default and lists == NO_LISTS else AddressPolicy(lists, refuses_special=not is_default)
 
 

@@ -27,13 +27,14 @@ class Egresses:
 
     def of(self, attempt: ExecutorAttempt) -> Egress:
         tenant, lists = attempt.tenant, attempt.addresses
-        if tenant == DEFAULT_TENANT and not lists.allow and not lists.deny:
+        is_default = tenant == DEFAULT_TENANT
+        if is_default and not lists.allow and not lists.deny:
             return DEFAULT_EGRESS
         known = self._known.get((tenant, lists))
         if known is None:
             if len(self._known) >= MAX_KNOWN:
                 self._known.clear()
-            known = self._known[tenant, lists] = Egress(tenant, policy_of(tenant, lists))
+            known = self._known[tenant, lists] = Egress(tenant, policy_of(lists, is_default=is_default))
         return known
 
     def log(self, refused: AddressRefused) -> None:

@@ -13,7 +13,7 @@ PUBLIC = ("93.184.215.14", "1.1.1.1", "172.32.0.1", "100.128.0.1", "2606:4700::1
 
 
 def refusal(address: str, *, allow: tuple[str, ...] = (), deny: tuple[str, ...] = (), tenant: str = "acme") -> str:
-    policy = policy_of(tenant, AddressLists(allow=allow, deny=deny))
+    policy = policy_of(AddressLists(allow=allow, deny=deny), is_default=tenant == DEFAULT_TENANT)
     return "" if policy is None else str(policy.refusal(address) or "")
 
 
@@ -50,7 +50,7 @@ def test_a_tenant_may_be_limited_to_its_allow_list() -> None:
 
 
 def test_only_its_own_lists_refuse_an_address_to_the_default_tenant() -> None:
-    assert policy_of(DEFAULT_TENANT, AddressLists()) is None
+    assert policy_of(AddressLists(), is_default=True) is None
     deny = ("10.0.0.0/8",)
     for address in ("127.0.0.1", "::1", "169.254.169.254", "fe80::1%lo", "192.168.0.1"):
         assert refusal(address, deny=deny, tenant=DEFAULT_TENANT) == ""
