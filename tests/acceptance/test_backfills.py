@@ -13,7 +13,7 @@ FIRES = 1_440
 WITNESS = 'echo "$TIMEBALL_FIRE_TIME $TIMEBALL_RUN_ID $TIMEBALL_ATTEMPT" >> {}'
 
 pytestmark = [
-    pytest.mark.timeout(180),
+    pytest.mark.timeout(300),
     pytest.mark.skipif(not THOROUGH, reason="TIMEBALL_THOROUGH is not set"),
 ]
 

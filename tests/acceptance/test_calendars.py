@@ -11,7 +11,7 @@ from tests.support.processes import Api, free_port, running_up, until
 
 EVERY_SECOND = {"type": "cron", "expression": "* * * * * *"}
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 
 def now() -> dt.datetime:

@@ -25,7 +25,7 @@ TASKS = "tests.acceptance.slot_tasks"
 HERD = 10_000
 BOUNDS = SlotBounds.usual(host.cpus())
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 
 
 def submit(api: Api, count: int, task: dict[str, Any], **more: Any) -> list[str]:
@@ -52,7 +52,7 @@ def silent_target() -> Iterator[str]:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
 
 
-@pytest.mark.parametrize("store", ["sqlite", "postgres"])
+@pytest.mark.parametrize("store", ["sqlite", pytest.param("postgres", marks=pytest.mark.parts)])
 def test_each_kind_of_work_has_its_own_bound_and_none_keeps_the_others_waiting(
     store: str, tmp_path: Path, silent_target: str, request: pytest.FixtureRequest
 ) -> None:
@@ -86,7 +86,7 @@ def test_each_kind_of_work_has_its_own_bound_and_none_keeps_the_others_waiting(
         assert {run["attempt"] for run in ended} == {1}, "no run was claimed and handed back"
 
 
-@pytest.mark.parametrize("database", ["sqlite", "postgres"])
+@pytest.mark.parametrize("database", [pytest.param("sqlite", marks=pytest.mark.parts), "postgres"])
 def test_two_workers_share_a_herd_and_a_high_run_passes_it(
     database: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

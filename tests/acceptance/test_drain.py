@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.processes import KEY, Api, Process, free_port, running_server, running_up, start_worker, until
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 
 
 def shell(command: str, **more: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ FIRES = 120
 WINDOW = {"from": "2026-02-01T00:00:00Z", "to": "2026-02-01T02:00:00Z", "parallelism": 4}
 
 pytestmark = [
-    pytest.mark.timeout(180),
+    pytest.mark.timeout(300),
     pytest.mark.skipif(not THOROUGH, reason="TIMEBALL_THOROUGH is not set"),
 ]
 

@@ -21,7 +21,7 @@ import pytest
 
 from tests.support.processes import Api, Process, data_dir, is_alive, running_server, start_worker, until
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(300)
 
 IN_PROCESSES = {"shell", "script", "process"}
 IN_WORKER = {"http", "async", "thread"}

@@ -22,7 +22,7 @@ from tests.support.processes import (
 
 WITNESS = 'echo "$TIMEBALL_RUN_ID $TIMEBALL_ATTEMPT $TIMEBALL_FENCING_TOKEN $$" >> {file}; '
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 
 
 def witness_job(file: Path, then: str, **more: Any) -> dict[str, Any]:

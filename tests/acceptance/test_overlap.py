@@ -51,7 +51,7 @@ say end
 """Says how many other runs of its job it found alive, that it was asked to stop, and that it came to its end."""
 RAN = ("on_time", "late", "caught_up")
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(300)
 Restart = Callable[[], contextlib.AbstractContextManager[tuple[Process, Api]]]
 
 

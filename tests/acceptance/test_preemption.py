@@ -12,7 +12,7 @@ from tests.support.thorough import THOROUGH
 
 COUNT = 'i=0; while [ $i -lt {to} ]; do i=$((i+1)); echo "$i $$" >> {file}; sleep 0.05; done'
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 
 def counting(file: Path, to: int, **more: Any) -> dict[str, Any]:

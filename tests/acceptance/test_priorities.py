@@ -18,7 +18,7 @@ WAITING = 6
 """High runs that wait at any time."""
 LAST_YEAR = (dt.datetime.now(dt.UTC) - dt.timedelta(days=365)).isoformat()
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 
 
 class Start(msgspec.Struct, frozen=True):

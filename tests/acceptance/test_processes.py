@@ -14,7 +14,7 @@ import pytest
 from tests.support.processes import Api, Process, is_alive, running_server, running_up, start_worker, until
 from timeball.bootstrap.process import SAME_ORDER_SECONDS
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 
 TASKS = """
 import os, pathlib, time, timeball

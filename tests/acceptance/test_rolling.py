@@ -21,7 +21,7 @@ ASLEEP = 45.0 if THOROUGH else 17.0
 """Seconds that a server is stopped for: three leases, or one."""
 NOOP = {"task": {"kind": "python", "function": "timeball.noop"}}
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 
 
 class Submitting:
@@ -137,6 +137,7 @@ def test_workers_spread_themselves_and_outlive_their_server(tmp_path: Path, post
                 worker.end()
 
 
+@pytest.mark.parts  # the simulator does the same to each of its fleets
 def test_a_server_stopped_past_the_lease_changes_nothing_stale(tmp_path: Path, postgres_dsn: str) -> None:
     """It is stopped while it plans, hands out and settles; the other one does its work meanwhile. On waking it may have
     anything left in its hands: each fire is still one run, and no attempt is made twice."""

@@ -21,7 +21,7 @@ BLOCKED = LEASE + 5
 TASKS = "tests.acceptance.blocking_tasks"
 HOUSES = ["up on SQLite", "worker of PostgreSQL", "up on PostgreSQL"]
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture(params=HOUSES if THOROUGH else HOUSES[1:2])

@@ -116,7 +116,9 @@ def all_runs(api: Api, count: int) -> dict[str, dict[str, Any]]:
         cursor = f"&cursor={page['nextCursor']}"
 
 
-@pytest.mark.parametrize("kind", ["up on SQLite", "server and worker on PostgreSQL"])
+@pytest.mark.parametrize(
+    "kind", ["up on SQLite", pytest.param("server and worker on PostgreSQL", marks=pytest.mark.parts)]
+)
 def test_strangers_cost_honest_work_nothing(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest, record_property: Any
 ) -> None:

@@ -23,14 +23,14 @@ BATCH = [
     for number in range(JOBS)
 ]  # fmt: skip
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(300)
 Ask = Callable[[str], Any]
 """Executes a statement in the store, and returns the first value of the first row."""
 COUNT_JOBS = "SELECT COUNT(*) FROM jobs"
 END_LEASE = "UPDATE leases SET until = 0 RETURNING until"
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=[pytest.param("sqlite", marks=pytest.mark.parts), "postgres"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[list[str], Ask]]:
     """The command that starts a server, and its store."""
     common = ["--data-dir", str(data_dir(tmp_path)), "--port", str(free_port())]

@@ -34,7 +34,7 @@ def refused(api: Api, job: dict[str, object]) -> None:
     assert int(answer.headers["retry-after"]) >= 1
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(300)
 def test_nothing_is_lost_and_no_attempt_is_spent_while_the_disk_takes_no_writes(tmp_path: Path) -> None:
     gate, end, witness = tmp_path / "gate", tmp_path / "end", tmp_path / "witness"
     waiting = f"echo begun >> {witness}; while [ ! -e {gate} ]; do sleep 0.05; done; echo ended >> {witness}"

@@ -22,7 +22,7 @@ LATER = "2036-05-01T10:00:00Z"
 TASKS = "tests.acceptance.version_tasks"
 ONLY_OLD = {"runsOn": ["old"]}
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.processes import Api, Process, is_alive, running_server, start_worker, until
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 
 
 def started_by(api: Api, job_id: str) -> str | None:

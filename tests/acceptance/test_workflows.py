@@ -16,7 +16,7 @@ WITNESS = (
     ' echo "$TIMEBALL_RUN_ID end {name}" >> {file}'
 )
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 
 
 def diamond(file: Path) -> list[dict[str, Any]]:

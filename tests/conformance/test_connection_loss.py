@@ -487,7 +487,7 @@ class Bench:
         assert driver._pool._working == 0
         assert driver._pool.size <= MAX_CONNECTIONS
         await self.store.ping()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while left := await self._behind.fetch(_LEFT_OPEN):
                 await asyncio.sleep(0.01)
         assert not left

@@ -185,7 +185,7 @@ async def test_whoever_is_first_of_those_that_claim_and_those_that_expire_wins(s
             skipped += ended
             await asyncio.sleep(0.001)
 
-    async with asyncio.timeout(50):
+    async with asyncio.timeout(60):
         await asyncio.gather(
             *(claims(store, f"w_{at}") for at, store in enumerate(stores)), *(expires(store) for store in stores)
         )

@@ -56,7 +56,7 @@ from timeball.stores.sql.committed_changes import CommittedChanges
 MAX_TURNS = 40
 
 pytestmark = [
-    pytest.mark.timeout(180),
+    pytest.mark.timeout(300),
     # On PostgreSQL each loop takes the same decisions with the same code, and to prepare its batch takes long.
     pytest.mark.parametrize("kept", ["sqlite", pytest.param("postgres", marks=pytest.mark.parts)], indirect=True),
 ]

@@ -63,7 +63,7 @@ async def all_runs(store: Store, job: Job) -> list[Run]:
             return sorted(found, key=lambda each: each.fire_time)
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("absence", [3 * HOUR, LONG * DAY], ids=["3 h", f"{LONG} d"])
 async def test_an_absence_is_worked_off_exactly(store: Store, absence: Micros) -> None:
     still = Still(store)

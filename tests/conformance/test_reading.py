@@ -312,7 +312,8 @@ async def test_slow_reads_hold_up_nobody_and_end(connect: Connect, monkeypatch: 
     assert len((await store.list_jobs(JobFilter(tenant="default"), None, 100)).items) == rounds
 
 
-async def test_a_slow_read_does_not_hold_up_the_end(connect: Connect) -> None:
+async def test_a_slow_read_does_not_hold_up_the_end(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("timeball.stores.sqlite.store.SLOW_READ_TIMEOUT", 1_000 * SECOND)
     store = await connect()
 
     async def work(tx: Tx) -> None:
@@ -321,7 +322,7 @@ async def test_a_slow_read_does_not_hold_up_the_end(connect: Connect) -> None:
     reading = asyncio.create_task(store._db.read(work, slow=True))  # type: ignore[attr-defined]
     await asyncio.sleep(0.1)
     if isinstance(store, SqliteStore):
-        await asyncio.wait_for(store.close(), 5)
+        await asyncio.wait_for(store.close(), 60)
     else:
         reading.cancel()
     answers = await asyncio.gather(reading, return_exceptions=True)

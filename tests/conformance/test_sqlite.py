@@ -268,8 +268,8 @@ async def test_a_connection_that_breaks_is_unavailable_and_replaced(
     sent = [one_shot(store.now()) for _ in range(4)]
     for each in sent[:3]:
         with pytest.raises(Unavailable):
-            await asyncio.wait_for(store.submit([each]), 10)
-    await asyncio.wait_for(store.submit(sent), 10)
+            await asyncio.wait_for(store.submit([each]), 60)
+    await asyncio.wait_for(store.submit(sent), 60)
     assert len(await store.jobs([each.job.id for each in sent])) == 4
     await store.close()
 
@@ -285,7 +285,7 @@ async def test_a_caller_whose_loop_is_gone_costs_the_others_nothing(
         lost = asyncio.create_task(store.submit([one_shot(store.now())]))
         await asyncio.sleep(0.2)
     lost.cancel()
-    await asyncio.wait_for(store.submit([one_shot(store.now())]), 10)
+    await asyncio.wait_for(store.submit([one_shot(store.now())]), 60)
     await store.close()
 
 

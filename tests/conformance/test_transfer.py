@@ -347,7 +347,7 @@ async def test_instants_around_the_move_have_one_run_each(path: Path, dsn: str, 
     await mover.move(say_nothing)
     async with on_postgres(dsn) as store:
         await store.register(worker("w_1"), LEASE)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while True:
                 await plan_due(store)
                 page = await store.list_runs(RunFilter(tenant=TENANT), None, 100)

@@ -27,7 +27,7 @@ from timeball.executors.sandbox.confinement import Confinement
 from timeball.executors.script import ScriptExecutor
 from timeball.executors.shell import ShellExecutor
 
-pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("guard_program")]
+pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("guard_program")]
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ async def assert_refused(api: Api, told: str) -> None:
 
 async def assert_accepted(api: Api) -> None:
     """As soon as the loops have noticed; and of what was refused nothing is there."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while (answer := await api("POST", "/v1/jobs", json=JOB)).status_code == 503:
             await asyncio.sleep(0.05)
     assert answer.status_code == 201

@@ -58,7 +58,7 @@ def test_a_server_raises_its_limit_and_jobs_get_the_one_before(stack: ExitStack,
     assert api.call("GET", f"/v1/runs/{run['runId']}/result") == 300
 
 
-@pytest.mark.parametrize("role", ["up", "worker"])
+@pytest.mark.parametrize("role", [pytest.param("up", marks=pytest.mark.parts), "worker"])
 def test_a_worker_takes_no_more_than_its_descriptors_can_serve(stack: ExitStack, tmp_path: Path, role: str) -> None:
     slots = ["--slots", str(SLOTS_SETTING)]
     if role == "up":

@@ -18,7 +18,7 @@ from tests.support.ordinary_user import NEEDS_ROOT
 pytestmark = [
     NEEDS_ROOT,
     pytest.mark.skipif(shutil.which("nsenter") is None, reason="needs unshare and nsenter"),
-    pytest.mark.timeout(60),
+    pytest.mark.timeout(300),
 ]
 
 NEW_NAMESPACE = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]

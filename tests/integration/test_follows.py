@@ -26,7 +26,7 @@ async def api(tmp_path: Path) -> AsyncIterator[Api]:
 
 
 async def runs_of(api: Api, job_id: str, count: int) -> list[dict[str, Any]]:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while len(found := (await api.get(f"/v1/jobs/{job_id}/runs"))["items"]) < count:
             await asyncio.sleep(0.01)
     assert len(found) == count

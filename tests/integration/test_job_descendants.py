@@ -17,7 +17,7 @@ from tests.support.ordinary_user import NEEDS_ROOT, ORDINARY, shared_folder
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="needs Linux's subreaper"),
-    pytest.mark.timeout(60),
+    pytest.mark.timeout(300),
 ]
 SCENE = Path(__file__).with_name("descendants_scene.py")
 Play = Callable[[str], Any]

@@ -25,7 +25,7 @@ from timeball.executors.sandbox import landlock
 from timeball.executors.sandbox.confinement import Confinement
 from timeball.executors.shell import ShellExecutor
 
-pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("guard_program")]
+pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("guard_program")]
 NEEDS_SCOPES = pytest.mark.skipif(landlock.abi() < 6, reason="needs Landlock (ABI 6)")
 
 

@@ -44,7 +44,7 @@ def may_make(hierarchy: str) -> bool:
 NEEDS_UNIFIED = pytest.mark.skipif(not may_make("unified"), reason="may not make control groups of version 2")
 NEEDS_PIDS = pytest.mark.skipif(not may_make("pids"), reason="may not make control groups of version 1 (pids)")
 NEEDS_MEMORY = pytest.mark.skipif(not may_make("memory"), reason="may not make control groups of version 1 (memory)")
-pytestmark = [pytest.mark.timeout(60), pytest.mark.usefixtures("guard_program")]
+pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("guard_program")]
 
 
 @pytest.fixture

@@ -70,7 +70,7 @@ async def test_a_follower_sees_what_another_server_wrote(api: Api, monkeypatch: 
         monkeypatch.setattr(unaware, "_run_events", run_events.RunEvents())
     await worker.write(assigned, "one\n")
     await worker.succeed(assigned)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         assert (await following).text == "one\n"
 
 
@@ -102,6 +102,6 @@ async def test_followers_are_bounded_per_key_and_per_server(api: Api, monkeypatc
 
 
 async def until_followed(api: Api, count: int) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while api.server.context.run_events.count != count:
             await asyncio.sleep(0.005)

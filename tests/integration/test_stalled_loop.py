@@ -24,7 +24,7 @@ from timeball.ports.worker_protocol import Beat, RegisterWorker, SessionLost
 from timeball.system import SystemClock, rng
 from timeball.worker.worker import Worker
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(300)
 
 LEASE = 2 * SECOND
 BLOCKED = 3.5

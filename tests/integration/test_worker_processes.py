@@ -27,7 +27,7 @@ from timeball.system import SystemClock, rng
 from timeball.tasks import REGISTRY
 from timeball.worker.worker import Worker
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(300)
 
 assert warm_tasks, "registered"
 

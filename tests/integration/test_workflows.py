@@ -45,7 +45,7 @@ async def newest_run(api: Api, workflow: dict[str, Any]) -> str:
 
 
 async def ended(api: Api, run_id: str) -> dict[str, Any]:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             run: dict[str, Any] = await api.get(f"/v1/workflow-runs/{run_id}")
             if run["endTime"] is not None:

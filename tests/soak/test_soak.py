@@ -13,7 +13,7 @@ from tests.soak.report import Report, Start
 MINIATURE = Sizes(pairs=1, phase=3.0, rate=30.0, strangers=100)
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(300)
 def test_attacks_cost_honest_jobs_nothing(tmp_path: Path) -> None:
     """I1, I6, I28, I29: no honest job is lost, doubled, or needs a second attempt. How late jobs start and how memory
     grows is for `make soak`: seconds on a busy machine do not show it."""

@@ -82,7 +82,7 @@ async def serving(
     await server.read_limits()
     server.start()
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while server.stalled():  # until each loop has ended its first turn
             await asyncio.sleep(0.001)
     app = _app(server, **options)

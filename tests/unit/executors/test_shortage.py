@@ -37,7 +37,7 @@ from timeball.system import SystemClock, rng
 from timeball.tasks import Registry
 from timeball.worker.worker import Worker
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(300)
 NUMBERS = [errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.ENOSPC]
 
 

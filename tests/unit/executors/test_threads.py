@@ -93,7 +93,7 @@ async def test_results_arrive_although_the_thread_that_has_them_began_a_long_cal
     long = [asyncio.ensure_future(threads.run(end.wait)) for _ in range(SIZE - 1)]
     short = [asyncio.ensure_future(threads.run(lambda: "short")) for _ in range(10)]
     blocked = asyncio.ensure_future(threads.run(last.wait))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         assert await asyncio.gather(*short) == ["short"] * 10
     assert not any(each.done() for each in [*long, blocked])
     end.set()

@@ -61,7 +61,7 @@ class Scene:
         return self.provider.count("/keys")
 
     async def until(self, condition: Callable[[], bool | Awaitable[bool]]) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not (result := condition()) or (not isinstance(result, bool) and not await result):
                 await asyncio.sleep(0.001)
 

@@ -43,7 +43,7 @@ class Parts:
     async def turned(self, *, but: str = "") -> None:
         """Until every other loop has turned once more."""
         before = {loop: loop.succeeded_at for loop in self.server.loops if loop.name != but}
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while any(loop.succeeded_at == at for loop, at in before.items()):
                 await asyncio.sleep(0.005)
 

@@ -13,11 +13,11 @@ from timeball.domain.instant import MILLISECOND, SECOND
 from timeball.domain.run.lifecycle import Released, Succeeded
 from timeball.ports.worker_protocol import PollResponse, SessionLost
 
-pytestmark = pytest.mark.timeout(30)
+pytestmark = pytest.mark.timeout(300)
 
 
 async def left(bench: Bench) -> None:
-    await asyncio.wait_for(bench.worker.wait(), 10)
+    await asyncio.wait_for(bench.worker.wait(), 60)
 
 
 async def test_what_runs_is_finished_what_waits_is_returned_and_nothing_new_starts() -> None:

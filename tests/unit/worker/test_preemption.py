@@ -14,7 +14,7 @@ from timeball.domain.instant import MILLISECOND, SECOND
 from timeball.domain.run.lifecycle import Cancelled, Failed, Outcome, Released, Succeeded
 from timeball.ports.executor import ExecutorAttempt
 
-pytestmark = pytest.mark.timeout(30)
+pytestmark = pytest.mark.timeout(300)
 
 
 class Stoppable:

@@ -92,6 +92,6 @@ async def test_an_alarm_set_while_another_rings_does_not_hide_an_earlier_one() -
     start = CLOCK.monotonic()
     recorder.alarms.at(start + 1_000, lambda: recorder.alarms.at(start + 3_600_000_000, lambda: None) and None)
     recorder.set(20_000)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await recorder.wait_for(1)
     recorder.alarms.clear()

@@ -37,7 +37,7 @@ from timeball.stores.sqlite.store import SqliteStore
 from timeball.system import SystemClock, monotonic, rng, wall
 from timeball.worker.worker import Worker
 
-pytestmark = pytest.mark.timeout(30)
+pytestmark = pytest.mark.timeout(300)
 
 HALF = "\ud800"
 """Half of a surrogate pair: Python has such text, no encoding does."""

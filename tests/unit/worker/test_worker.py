@@ -20,7 +20,7 @@ from timeball.ports.worker_protocol import RegisterWorker, Report, ReportAck, Se
 from timeball.system import SystemClock, rng
 from timeball.worker.worker import Worker
 
-pytestmark = pytest.mark.timeout(30)
+pytestmark = pytest.mark.timeout(300)
 
 Behaviour = Callable[[ExecutorAttempt], Awaitable[Outcome]]
 

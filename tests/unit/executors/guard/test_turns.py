@@ -12,7 +12,7 @@ import pytest
 from timeball.executors.guard import turns as turns_module
 from timeball.executors.guard.turns import Turns
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(300)
 
 
 class Work:

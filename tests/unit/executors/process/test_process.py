@@ -208,7 +208,7 @@ async def test_a_process_that_ignores_sigterm_dies_with_its_children_after_the_g
     attempt.cancel()
     began = time.monotonic()
     assert failure(await executing).exit_code == 137
-    assert time.monotonic() - began < 2.2
+    assert time.monotonic() - began < 60, "and not after the 600 s of the process"
     await gone(pid)
     await gone(int(attempt.text()))
 

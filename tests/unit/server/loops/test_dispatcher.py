@@ -26,7 +26,7 @@ from timeball.server.worker_gateway.gateway import WorkerGateway
 from timeball.stores.sqlite.store import SqliteStore
 from timeball.system import SystemClock
 
-pytestmark = pytest.mark.timeout(30)
+pytestmark = pytest.mark.timeout(300)
 
 
 class House(SystemClock):

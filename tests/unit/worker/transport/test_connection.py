@@ -12,7 +12,7 @@ import pytest
 from timeball.client.http_sync import Incoming
 from timeball.worker.transport.connection import Wire
 
-pytestmark = pytest.mark.timeout(30)
+pytestmark = pytest.mark.timeout(300)
 
 Script = Callable[[int, int, bytes], Awaitable[bytes]]
 """The bytes to send for a request, given the number of its connection, its own number there and its body."""

@@ -37,7 +37,7 @@ from timeball.tasks import REGISTRY
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a subreaper"),
-    pytest.mark.timeout(120),
+    pytest.mark.timeout(300),
 ]
 
 
