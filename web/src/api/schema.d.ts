@@ -4543,12 +4543,12 @@ export interface components {
             kill?: number[];
             /** @default [] */
             lost?: number[];
+            /** @default false */
+            drain?: boolean;
             /** @default {} */
             addresses?: {
                 [key: string]: components["schemas"]["AddressLists"];
             };
-            /** @default false */
-            drain?: boolean;
         };
         /**
          * Assignment
