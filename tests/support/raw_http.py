@@ -31,7 +31,7 @@ from timeball.operation.known_limits import KnownLimits
 from timeball.operation.tenants.request_rates import RequestRates
 from timeball.system import SystemClock
 
-LATE = 20.0
+LATE = 60.0
 """Seconds after which an expected event counts as missing."""
 LARGE = bytes(30_000_000)
 """A body that does not fit into the buffers of two sockets."""

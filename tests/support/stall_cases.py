@@ -656,6 +656,7 @@ plain("POST", "/v1/sign-in-links")
 plain("GET", "/jobs", "limit=1000")
 plain("GET", "/livez")
 plain("GET", "/readyz")
+plain("GET", "/metrics")
 plain("GET", "/openapi.json")
 plain("GET", "/docs")
 
