@@ -54,7 +54,7 @@ WRITES = {
     *("open_gates", "expire", "forget_unused", "advance_workflows"),
     *("register", "drain", "renew", "give_back", "end_session", "forget_sessions"),
     *("record_statistics", "forget_statistics"),
-    *("lead", "prepare_days", "count_usage", "prune_day", "forget_keys", "forget_versions"),
+    *("lead", "prepare_days", "count_usage", "recount_stored_bytes", "prune_day", "forget_keys", "forget_versions"),
     *("create_tenant", "update_tenant", "create_user", "update_user", "delete_user", "note_uses", "rotate_key"),
     *("begin_deletion", "stop_jobs", "note_deletion", "delete_rows", "end_deletion"),
     *("add_key", "revoke_key", "allow_bootstrap_key"),

@@ -324,7 +324,7 @@ async def test_a_batch_of_a_tenant_with_quotas_takes_four_statements_more(store:
     limit(store, jobs=JOBS, runs_per_day=JOBS)
     await store.submit([once(store) for _ in range(JOBS - 1)])
     assert [each for each in said if "quota" in each] == [
-        "insert 2 columns of quota_use that are missing",
+        "insert 3 columns of quota_use that are missing",
         "lock_quota_use",
         "write_quota_use",
     ]

@@ -1,4 +1,4 @@
-"""Quotas of a tenant: the jobs that may fire, and the runs that begin in a day."""
+"""Quotas of a tenant: the jobs that may fire, the runs that begin in a day, and the bytes that are stored."""
 
 from __future__ import annotations
 
@@ -9,12 +9,17 @@ from msgspec import Struct
 
 from timeball.domain.errors import DailyQuotaExceeded, QuotaExceeded
 from timeball.domain.instant import DAY, SECOND, Micros
-from timeball.domain.job.job import Job, JobState
+from timeball.domain.job.job import Job, JobSpec, JobState, OffloadedSpec, encode_spec
+from timeball.domain.job.large_values import size_of_parameters
 from timeball.domain.run import follow
 from timeball.domain.tenant import QuotaLimits
 
 QUOTA_OF_DAY: Final = "quota: the tenant may begin no more runs this day"
 """The reason of fires that were skipped."""
+NOTE_OF_BYTES: Final = (
+    "[timeball] output or the result of this attempt is missing: the quota of stored bytes of the tenant is used up\n"
+)
+"""Stored once in the output of an attempt of which something was not stored."""
 
 
 class KnownQuotas:
@@ -22,6 +27,10 @@ class KnownQuotas:
 
     def __init__(self) -> None:
         self.by_tenant: Mapping[str, QuotaLimits] = {}
+
+    def of_bytes(self) -> dict[str, int]:
+        """Return the quotas of stored bytes, by tenant."""
+        return {name: each.stored_bytes for name, each in self.by_tenant.items() if each.stored_bytes is not None}
 
 
 def may_fire(job: Job) -> bool:
@@ -77,6 +86,30 @@ def too_many_jobs(limit: int) -> QuotaExceeded:
     return QuotaExceeded(
         f"the tenant may have {limit:,} jobs that may still fire, and has them; cancel some, or ask an operator of the"
         " installation for a higher quota"
+    )
+
+
+def size_of_spec(spec: JobSpec) -> int:
+    """Return the number of bytes that are stored for a spec, with its parameters."""
+    return len(encode_spec(spec)) + sum(map(size_of_parameters, parameters_of(spec)))
+
+
+def growth(old: JobSpec, new: JobSpec) -> int:
+    """Return the number of bytes that are stored for a job in addition if its spec changes. The old one is kept as a
+    version."""
+    added = parameters_of(new) - parameters_of(old)
+    return len(encode_spec(new)) + sum(map(size_of_parameters, added))
+
+
+def parameters_of(spec: JobSpec) -> frozenset[str]:
+    """Return the key of the object that has the parameters of a spec, if they are in object storage."""
+    return frozenset({spec.parameters_at} if isinstance(spec, OffloadedSpec) else ())
+
+
+def too_many_bytes(limit: int) -> QuotaExceeded:
+    return QuotaExceeded(
+        f"the tenant may have {limit:,} bytes stored (storedBytes), and this would be more; cancel jobs, wait until old"
+        " runs are deleted, or ask an operator of the installation for a higher quota"
     )
 
 

@@ -33,6 +33,7 @@ class QuotaLimits(Struct, frozen=True):
 
     jobs: int | None = None
     runs_per_day: int | None = None
+    stored_bytes: int | None = None
 
 
 NO_QUOTAS: Final = QuotaLimits()
@@ -85,7 +86,7 @@ class TenantLimits(Struct, frozen=True, kw_only=True, rename="camel", omit_defau
 
     @property
     def quotas(self) -> QuotaLimits:
-        return QuotaLimits(self.jobs, self.runs_per_day)
+        return QuotaLimits(self.jobs, self.runs_per_day, self.stored_bytes)
 
 
 NO_LIMITS: Final = TenantLimits()

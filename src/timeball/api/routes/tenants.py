@@ -46,6 +46,9 @@ class TenantUse(Struct, frozen=True, rename="camel"):
     """Jobs that may still fire; 1,000,000 if there are more."""
     runs_per_day: int | None
     """Runs that begin today, in UTC; null if the tenant has no such quota, because they are not counted then."""
+    stored_bytes: int | None
+    """Bytes that are stored; null if the tenant has no such quota. What was deleted is subtracted after up to an hour,
+    or a minute if the quota is used up."""
 
 
 class TenantView(Struct, frozen=True, rename="camel", kw_only=True):
@@ -87,7 +90,8 @@ async def read(call: Call) -> Answer:
     tenant = await find_tenant(call.context, tenant_id)
     use = await call.context.store.quota_use(tenant_id)
     runs_per_day = None if tenant.limits.runs_per_day is None else use.runs_today
-    used = TenantUse(use.running, use.jobs, runs_per_day)
+    stored_bytes = None if tenant.limits.stored_bytes is None else use.stored_bytes
+    used = TenantUse(use.running, use.jobs, runs_per_day, stored_bytes)
     deletions = await _deletions(call, [tenant])
     return _answer(tenant, deletion=deletions.get(tenant_id), used=used)
 

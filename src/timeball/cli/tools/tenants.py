@@ -43,7 +43,7 @@ def _limits(command: Any) -> Any:
         "concurrent_runs": "Maximum number of running runs.",
         "jobs": "Maximum number of jobs that may still fire.",
         "runs_per_day": "Maximum number of runs in a day, in UTC.",
-        "stored_bytes": "Maximum size of what is stored for it; not enforced yet.",
+        "stored_bytes": "Maximum number of bytes stored for it: specs, output and results.",
         "requests_per_second": "Maximum rate of requests, on each server.",
         "request_burst": "Requests at once, before the rate counts.",
         "requests_per_second_per_key": "Maximum rate of requests with one key, on each server.",

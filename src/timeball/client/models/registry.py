@@ -133,7 +133,7 @@ class Tenant(Model, frozen=True):
     """`active`, or `deleting`."""
     limits: dict[str, Any] = {}
     used: dict[str, Any] = {}
-    """What is used of `concurrentRuns`, `jobs` and `runsPerDay`. Empty in a list."""
+    """What is used of `concurrentRuns`, `jobs`, `runsPerDay` and `storedBytes`. Empty in a list."""
     version: int = 1
     created_at: datetime | None = None
     updated_at: datetime | None = None

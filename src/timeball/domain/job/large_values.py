@@ -1,6 +1,7 @@
 """Large values: parameters, results and output that are objects in object storage, and the references of rows to them.
 
-    payloads/5f2c…/2026/11/15/j_0194…-80a1….json      the parameters of a job, or of a run that was edited
+    payloads/5f2c…/2026/11/15/j_0194…-80a1…-70123.json  the parameters of a job, or of a run that was edited, with a
+                                                      digest and the number of bytes
     results/5f2c…/2026/11/15/r_0194…-17.json          the result of an attempt; the number is its fencing token. If the
                                                       job has a `resultLocation`, that folder precedes the run id
     logs/5f2c…/2026/11/15/r_0194…-2.ndjson.gz         the output of an attempt; the number is that of the attempt
@@ -34,6 +35,7 @@ KINDS: Final = ("payloads", "results", "logs")
 REFERENCE: Final = "@"
 """The stream name of an output row that refers to an object. A result that refers to an object begins with this
 character, which no JSON text does."""
+_SIZE: Final = re.compile(r"-[0-9a-f]{16}-([0-9]{1,15})\.json$", re.ASCII)
 _LOCATION: Final = re.compile(r"[\w=-][\w.=-]*(/[\w=-][\w.=-]*)*", re.ASCII)
 
 
@@ -70,6 +72,17 @@ def check_location(location: str) -> None:
             "resultLocation: must be a folder in the object storage, such as reports/daily, of letters, digits and"
             " - _ = . (no part begins with a dot; URLs are not allowed)"
         )
+
+
+def parameters_name(owner: str, digest: str, size: int) -> str:
+    """Return the end of the key of parameters, which are `size` bytes long."""
+    return f"{owner}-{digest}-{size}.json"
+
+
+def size_of_parameters(key: str) -> int:
+    """Return the number of bytes of parameters; 0 if the key is of an earlier version, which did not note it."""
+    found = _SIZE.search(key)
+    return 0 if found is None else int(found[1])
 
 
 def owner(key: str) -> str:

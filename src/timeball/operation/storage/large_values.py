@@ -88,7 +88,7 @@ class LargeValueStore:
         for owner, spec in specs.items():
             content = _encode(spec.parameters)
             if len(content) > LARGE:
-                key = self._key("payloads", f"{owner}-{_digest(content)}.json")
+                key = self._key("payloads", large_values.parameters_name(owner, _digest(content), len(content)))
                 objects[key] = content
                 kept[owner] = offloaded(spec, key)
         if objects:

@@ -35,6 +35,9 @@ class QuotaUse(Struct, frozen=True, kw_only=True):
     """Jobs that may still fire, counted up to a limit."""
     runs_today: int
     """Runs that begin today, in UTC. They are counted only while the tenant has a quota of them."""
+    stored_bytes: int
+    """Bytes that are stored, as of the last recount and what was added since. They are counted only while the tenant
+    has a quota of them."""
 
 
 class TenantStore(Protocol):
@@ -63,6 +66,12 @@ class TenantStore(Protocol):
 
     async def quota_use(self, tenant_id: str) -> QuotaUse:
         """Return what a tenant uses of its quotas."""
+        ...
+
+    async def recount_stored_bytes(self, lead: Lead, tenant_id: str) -> int:
+        """Correct the count of the bytes that are stored for a tenant, and return it: the specs of its jobs with their
+        earlier versions and parameters, output, and results. Every write of these adds to the count while the tenant
+        has a quota of stored bytes; nothing but this operation subtracts what was deleted."""
         ...
 
     async def list_tenants(self, cursor: str | None, limit: int) -> Page[Tenant]:

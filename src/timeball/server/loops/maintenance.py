@@ -11,7 +11,7 @@ transactions nor other duties wait for long.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 import structlog
@@ -45,6 +45,10 @@ ROWS: Final = 500
 """Approximate number of rows that one step deletes."""
 USAGE_ROWS: Final = 1_000
 """Approximate number of runs that one step adds to the sums of usage."""
+FULL: Final = 0.9
+"""The share of its quota of stored bytes from which on a tenant is recounted more often than once an hour."""
+RECOUNT_PAUSE: Final = 50
+"""Minimum time between two recounts of the stored bytes of a tenant, as a multiple of the time that one takes."""
 DAYS: Final = 100
 """Maximum number of days that one query returns."""
 _log = structlog.get_logger()
@@ -89,6 +93,9 @@ class MaintenanceLoop(Loop):
         self._swept_at: Micros | None = None
         self._deleter = TenantDeleter(context)
         self._deleting: asyncio.Task[None] | None = None
+        self._recounting: asyncio.Task[None] | None = None
+        self._recounted_at: dict[str, Micros] = {}
+        self._limits = context.limits
         self._is_wanted = Subscription()
 
     def start(self) -> None:
@@ -114,6 +121,7 @@ class MaintenanceLoop(Loop):
                 self._forget_statistics,
                 self._sweep,
                 self._delete_tenants,
+                self._recount_stored_bytes,
             )
             delay = min([await self._attempt(duty, lead, failures) for duty in duties])
             if failures:  # after every duty had its turn
@@ -231,11 +239,39 @@ class MaintenanceLoop(Loop):
             return STEP_RETRY_DELAY
         return PRUNE_STEP_DELAY
 
+    async def _recount_stored_bytes(self, lead: Lead) -> Micros:
+        """Recount what is stored for the tenants with a quota of that: once an hour, and more often while the quota is
+        used up, since what was deleted meanwhile makes room. The recount runs in a task of its own, since it reads all
+        history of the tenant. Return the microseconds until the next look at it."""
+        work = self._recounting
+        if work is not None and not work.done():
+            return MAINTENANCE_INTERVAL
+        self._recounting = None
+        if work is not None:
+            work.result()
+        limits = {name: each.stored_bytes for name, each in self._limits.by_tenant.items()}
+        quotas = {name: limit for name, limit in limits.items() if limit is not None}
+        self._recounted_at = {name: at for name, at in self._recounted_at.items() if name in quotas}
+        if quotas:
+            self._recounting = asyncio.create_task(self._recount_all(lead, quotas), name="stored-bytes")
+        return MAINTENANCE_INTERVAL
+
+    async def _recount_all(self, lead: Lead, quotas: Mapping[str, int]) -> None:
+        for tenant, limit in quotas.items():
+            if self._is_time(self._recounted_at.get(tenant)):
+                began = self._clock.monotonic()
+                stored = await self._store.recount_stored_bytes(lead, tenant)
+                now = self._clock.monotonic()
+                wait = RARE_INTERVAL
+                if stored >= limit * FULL:
+                    wait = min(wait, max(MAINTENANCE_INTERVAL, (now - began) * RECOUNT_PAUSE))
+                self._recounted_at[tenant] = now - RARE_INTERVAL + wait
+
     async def stop(self) -> None:
         if self._task is not None:
             self._wakeups.unsubscribe(Topic.MAINTENANCE, self._is_wanted)
         await super().stop()
-        for task in (self._sweeping, self._deleting):
+        for task in (self._sweeping, self._deleting, self._recounting):
             if task is not None:
                 task.cancel()
                 await asyncio.wait([task])

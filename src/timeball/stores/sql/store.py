@@ -48,6 +48,7 @@ from timeball.stores.sql.runs.follows import Follows
 from timeball.stores.sql.runs.runs import Runs
 from timeball.stores.sql.runs.workers import Workers
 from timeball.stores.sql.statements import query
+from timeball.stores.sql.tenants.stored_bytes import StoredBytes
 from timeball.stores.sql.tenants.tenants import Tenants
 from timeball.stores.sql.workflows.workflow_runs import WorkflowRuns
 
@@ -82,6 +83,7 @@ class SqlStore(
     Tenants,
     TenantDeletions,
     UsageSums,
+    StoredBytes,
     Users,
     Keys,
     WebSessions,

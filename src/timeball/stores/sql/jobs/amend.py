@@ -43,7 +43,7 @@ from timeball.stores.sql.runs.settling import DELETE_RUNS
 from timeball.stores.sql.schema.jobs import TAGS
 from timeball.stores.sql.schema.runs import RunRow
 from timeball.stores.sql.statements import query
-from timeball.stores.sql.tenants.quotas import require_jobs
+from timeball.stores.sql.tenants.quotas import require_quotas
 
 LOCK_JOBS = query("lock_jobs")
 RUNS_OF_JOBS = query("runs_of_jobs")
@@ -117,7 +117,7 @@ class Amendments(StorePart):
             loaded = await _load(tx, amendments, self._db.now())
             decided = decide(amendments, loaded)
             await _write(tx, loaded, decided)
-            await require_jobs(tx, self._quotas, decided.changes, loaded.now)
+            await require_quotas(tx, self._quotas, decided.changes, loaded.now)
             record_amendments(tx, [(before, after) for _, before, after in decided.changes])
             return decided.answers
 

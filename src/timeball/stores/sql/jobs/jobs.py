@@ -159,7 +159,7 @@ async def _over_quota(
 ) -> dict[int, Submitted]:
     """Return the refusals of jobs that a quota has no room for, by their positions in the batch. Those of `left_out`
     are not counted, and neither is a repeated request: it gets the answer to the first one."""
-    quotas = await open_quotas(tx, known, (each.job.tenant for each in submissions), now, of_jobs=True)
+    quotas = await open_quotas(tx, known, (each.job.tenant for each in submissions), now, of_jobs=True, of_bytes=True)
     if quotas is None:
         return {}
     keys = [

@@ -158,8 +158,10 @@ async def _locked(tx: Tx, job_ids: Sequence[str]) -> dict[str, Job]:
 
 
 async def _count(tx: Tx, known: KnownQuotas, runs: Sequence[NewRun], now: Micros) -> None:
-    """Count runs for the quotas of their tenants. Raise `DailyQuotaExceeded` if one has no room for all of them."""
-    quotas = await open_quotas(tx, known, (run.tenant for run in runs), now)
+    """Count runs, and the specs that users edited for them, for the quotas of their tenants. Raise an error if one has
+    no room for all of them."""
+    is_edited = any(run.spec is not None for run in runs)
+    quotas = await open_quotas(tx, known, (run.tenant for run in runs), now, of_bytes=is_edited)
     if quotas is not None:
         quotas.require_runs(runs, now)
         await quotas.write()

@@ -4,7 +4,7 @@
 CREATE TABLE tenant_deletions (
   tenant {id} PRIMARY KEY,
   requested_at BIGINT NOT NULL,
-  -- Who asked for it.
+  -- The credential that asked for it.
   actor_kind TEXT NOT NULL,
   actor_id TEXT NOT NULL,
   actor_name TEXT NOT NULL,

@@ -37,6 +37,7 @@ from timeball.stores.sql.runs.overlap import LiveRuns
 from timeball.stores.sql.schema.runs import LOGS, LockedRunRow, LogRow, NewHistoryRow, RunRow
 from timeball.stores.sql.schema.table import as_tuple
 from timeball.stores.sql.statements import query
+from timeball.stores.sql.tenants.stored_bytes import Results, fitting_output
 
 LOCK_HOLDERS = query("lock_holders")
 NOTE_STARTS = query("note_starts")
@@ -106,18 +107,20 @@ class Runs(StorePart):
         """Settle plain successes. Settlements of runs that called a host with recent failures are removed from the
         list; the caller settles these.
         """
+        results = Results(self._quotas, self._db.now())
         while plain:
             try:
-                return await self._db.write(settle_plain_success.settling(plain))
+                return await results.write(self._db, plain, partial(settle_plain_success.settling, results=results))
             except settle_plain_success.CalledFailingHosts as called:
                 plain[:] = [each for each in plain if each.host is None or not called.hosts.may_include(each.host)]
         return []
 
     async def _settle_by_rules(self, settlements: Sequence[Settlement]) -> list[Settled | None]:
         settled: list[Settled | None] = []
+        results = Results(self._quotas, self._db.now())
         for start in range(0, len(settlements), MAX_SETTLED_TOGETHER):
             some = settlements[start : start + MAX_SETTLED_TOGETHER]
-            settled += await self._db.write(partial(_settle, some))
+            settled += await results.write(self._db, some, partial(partial, _settle, results))
         return settled
 
     async def note(
@@ -156,6 +159,8 @@ class Runs(StorePart):
                 for each in chunks
                 if (each.run_id, each.attempt, each.token) in held and fits(each.seq)
             ]
+            if kept and self._quotas.by_tenant:
+                kept = await fitting_output(tx, self._quotas, kept, now)
             if kept:
                 await tx.insert_missing(LOGS, kept)
             return list(dict.fromkeys(token for run, attempt, token in reported if (run, attempt, token) not in held))
@@ -214,8 +219,10 @@ class Runs(StorePart):
         return await self._db.write(work) if run_ids else []
 
 
-async def _settle(settlements: Sequence[Settlement], tx: Tx) -> list[Settled | None]:
-    return await settling.settle(tx, settlements)
+async def _settle(results: Results, settlements: Sequence[Settlement], tx: Tx) -> list[Settled | None]:
+    settled = await settling.settle(tx, settlements)
+    await results.count(tx, [each for each, ended in zip(settlements, settled, strict=True) if ended is not None])
+    return settled
 
 
 async def lock_runs(tx: Tx, ids: Sequence[str]) -> tuple[list[RunRow], Micros]:

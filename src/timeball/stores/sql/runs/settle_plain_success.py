@@ -24,6 +24,7 @@ from timeball.stores.sql.runs.gates import FailingHosts, failing_hosts
 from timeball.stores.sql.schema.runs import OFFLOADED_SIZES, OffloadedSizeRow
 from timeball.stores.sql.schema.table import as_tuple
 from timeball.stores.sql.statements import piecemeal, planned_once, query
+from timeball.stores.sql.tenants.stored_bytes import Results
 
 RECORD_SUCCESSES = planned_once(piecemeal(query("record_successes", session_column="", session=":session")))
 """The statement for attempts of one session, the usual case: its id is sent once, not with every row."""
@@ -59,9 +60,9 @@ def is_unconstrained(settlement: Settlement) -> bool:
     )
 
 
-def settling(settlements: Sequence[Settlement]) -> Work[list[Settled]]:
+def settling(settlements: Sequence[Settlement], *, results: Results) -> Work[list[Settled]]:
     """Return a transaction that settles all of these attempts as plain successes. It raises `NotPlain` or
-    `CalledFailingHosts` if one of them is not; then the transaction must be rolled back.
+    `CalledFailingHosts` if one of them is not, or `OutOfSpace`; then the transaction must be rolled back.
     """
     # Sorted by id, because every transaction locks runs in this order.
     ordered = sorted(settlements, key=_RUN_ID)
@@ -88,6 +89,7 @@ def settling(settlements: Sequence[Settlement]) -> Work[list[Settled]]:
         await tx.execute(DELETE_RUNS, b=ids)
         if sizes:
             await tx.insert_missing(OFFLOADED_SIZES, sizes)
+        await results.count(tx, settlements)
         record_successes(tx, settlements)
         return settled
 

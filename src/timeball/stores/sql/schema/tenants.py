@@ -78,6 +78,7 @@ class QuotaUseRow(Struct, frozen=True):
     tenant: str
     runs_of_days: str
     """The numbers of runs by days since 1970-01-01, as JSON."""
+    stored_bytes: int
 
 
 TENANTS: Final = Table("tenants", TenantRow)

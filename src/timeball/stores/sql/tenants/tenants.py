@@ -87,6 +87,7 @@ class Tenants(StorePart):
                 running=(await running_quota.running(tx, [tenant])).get(tenant, 0),
                 jobs=await quotas.jobs_that_may_fire(tx, tenant, MAX_COUNTED_JOBS),
                 runs_today=await quotas.runs_of_today(tx, tenant, now),
+                stored_bytes=await quotas.stored_bytes_of(tx, tenant),
             )
 
         return await self._db.read(work, slow=True)

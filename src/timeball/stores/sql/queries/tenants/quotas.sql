@@ -1,4 +1,4 @@
--- Quotas of tenants: jobs that may fire, and runs that begin in a day.
+-- Quotas of tenants: jobs that may fire, runs that begin in a day, and stored bytes.
 
 -- name: lock_quota_use
 -- Lock and return what tenants use of their quotas.
@@ -7,6 +7,11 @@ SELECT {columns quota_use q} FROM {batch b: tenant text} JOIN quota_use q ON q.t
 -- name: write_quota_use
 -- Store the numbers of runs that begin on each day.
 UPDATE quota_use SET runs_of_days = b.runs_of_days FROM {batch b: tenant text, runs_of_days text}
+WHERE quota_use.tenant = b.tenant;
+
+-- name: add_stored_bytes
+-- Count bytes that were stored.
+UPDATE quota_use SET stored_bytes = quota_use.stored_bytes + b.bytes FROM {batch b: tenant text, bytes bigint}
 WHERE quota_use.tenant = b.tenant;
 
 -- name: read_quota_use
