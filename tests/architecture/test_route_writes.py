@@ -64,11 +64,7 @@ WRITES = {
 WITHOUT_ENTRY = {
     "POST /v1/schedules:preview": "changes nothing",
     "POST /v1/calendars:preview": "changes nothing",
-    "POST /v1/clock:accept": "changes no row",
-    "POST /v1/sign-in": "has no credential yet; the session is listed with its key",
     "POST /v1/sign-in/provider": "stores nothing",
-    "POST /v1/sign-out": "ends only the session of the request",
-    "DELETE /v1/sessions/{sessionId}": "ends a browser's session, and changes no credential",
     "POST /v1/sign-in-links": "lasts 10 minutes, and can do what its key can",
     "POST /v1/worker/poll": "of a worker",
     "POST /v1/worker/report": "of a worker",

@@ -43,7 +43,7 @@ async def test_a_system_admin_makes_a_tenant_whose_admin_sees_only_that_one(api:
     first = await ask(api, "POST", "/v1/tenants/acme/api-keys", status=201, role="admin", name="first")
     key = first["key"]
     assert (await ask(api, "GET", "/v1/me", key))["tenant"] == "acme"
-    used = {"concurrentRuns": 0, "jobs": 0, "runsPerDay": None}
+    used = {"concurrentRuns": 0, "jobs": 0, "runsPerDay": None, "storedBytes": None}
     assert await ask(api, "GET", "/v1/tenants/acme", key) == {**made, "used": used}
     for path in ("/v1/tenants/other", "/v1/tenants/nowhere", "/v1/tenants/default"):
         await ask(api, "GET", path, key, 404)

@@ -328,3 +328,21 @@ async def test_an_entry_survives_its_form_in_json(served: Served) -> None:
     [entry] = await served.api.server.context.store.audit_entries("default", 0, 10)
     document = json.loads(msgspec.json.encode(view_of(entry)))
     assert entry_of_view(msgspec.convert(document, AuditEntryView), "default") == entry
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+async def test_behind_a_trusted_proxy_the_address_is_that_of_its_client(tmp_path: Path, trusted: bool) -> None:
+    proxies = ["127.0.0.0/8"] if trusted else ["10.0.0.0/8"]
+    headers = {"authorization": f"Bearer {ADMIN}", "x-forwarded-for": "203.0.113.9, 198.51.100.7"}
+    store = sqlite_store(tmp_path / "timeball.db")
+    async with serving(store, trusted_proxies=proxies) as api, over_http(api) as http:
+        for _ in range(2):  # the second one meets the cache of heads
+            answer = await http.client.post(f"{http.url}/v1/jobs", headers=headers, json=JOB)
+            assert answer.status_code == 201, answer.text
+        for tenant in ("acme", "beta"):
+            sent = await http.client.post(f"{http.url}/v1/tenants", headers=headers, json={"tenantId": tenant})
+            assert sent.status_code == 201, sent.text
+        assert (await http.client.delete(f"{http.url}/v1/tenants/acme", headers=headers)).status_code == 202
+        entries = [each for chain in ("default", "*") for each in await store.audit_entries(chain, 0, 100)]
+        assert len(entries) >= 5
+        assert {each.address for each in entries} == {"198.51.100.7" if trusted else "127.0.0.1"}

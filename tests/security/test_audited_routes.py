@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from tests.security.requests import BODIES, FLOW, request_of
-from tests.security.scene import JOB, NEVER, Scene, a_scene, a_worker
+from tests.security.scene import HOST, JOB, NEVER, PAGE, SESSIONS, Scene, a_scene, a_worker, signed_in
 from timeball.api.app import ROUTES
 from timeball.domain.audit_log.entry import SYSTEM_CHAIN, AuditEntry
 from timeball.domain.audit_log.verification import verify
@@ -19,7 +19,11 @@ from timeball.domain.tenant import TENANT_DELETED
 
 SYSTEM: Final = ("tenant.create", "tenant.update", "tenant.delete", "worker.drain")
 """The actions in the chain of the system."""
-AUDITED: Final = {f"{route.method} {route.path}": route for route in ROUTES if route.audit}
+OF_SESSIONS: Final = ("POST /v1/sign-in", "POST /v1/sign-out", "POST /v1/clock:accept")
+"""Routes with tests of their own."""
+AUDITED: Final = {
+    name: route for route in ROUTES if route.audit and (name := f"{route.method} {route.path}") not in OF_SESSIONS
+}
 
 
 @pytest_asyncio.fixture(loop_scope="module", scope="module")
@@ -149,6 +153,11 @@ async def _new_user(scene: Scene) -> Sent:
     return "/v1/users", {"userId": made, "role": "viewer"}, made
 
 
+async def _session(scene: Scene) -> Sent:
+    _, made = await signed_in(scene, "admin")
+    return f"/v1/sessions/{made}", None, made
+
+
 async def _tenant(scene: Scene) -> Sent:
     made = scene.fresh()
     return "/v1/tenants", {"tenantId": made}, made
@@ -228,6 +237,7 @@ MAKE: Final[dict[str, Callable[[Scene], Awaitable[Sent]]]] = {
     "POST /v1/workers/{workerId}/drain": _drain,
     "POST /v1/api-keys/{keyId}/rotate": _rotate,
     "DELETE /v1/api-keys/{keyId}": _revoke,
+    "DELETE /v1/sessions/{sessionId}": _session,
     "POST /v1/users": _new_user,
     "PATCH /v1/users/{userId}": lambda scene: _user(scene, {"name": "n"}),
     "DELETE /v1/users/{userId}": lambda scene: _user(scene, None),
@@ -302,6 +312,57 @@ async def test_a_browser_acts_with_the_key_that_opened_its_session(scene: Scene)
     made = (await scene.send("session_editor", "POST", "/v1/jobs", {**JOB, "schedule": NEVER})).json()["jobId"]
     [entry] = [each for each in await entries(scene) if each.resource_id == made]
     assert (entry.actor.kind, entry.actor.id) == ("session", scene.ids["key of editor"])
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("who", ["editor", "other_admin"])
+async def test_signing_in_and_out_leaves_one_entry_each(scene: Scene, who: str) -> None:
+    cookie, session = await signed_in(scene, who)
+    scene.credentials["browser"] = cookie
+    assert (await scene.send("browser", "POST", "/v1/sign-out", None)).status_code == 200
+    assert (await scene.send("browser", "POST", "/v1/sign-out", None)).status_code == 401
+    assert (await scene.send(who, "POST", "/v1/sign-out", None)).status_code == 200, "a key has no session to end"
+    chain = "other" if who == "other_admin" else "default"
+    opened, closed = [each for each in await entries(scene) if each.resource_id == session]
+    assert (opened.action, closed.action) == ("session.open", "session.close")
+    for entry in (opened, closed):
+        assert (entry.chain, entry.actor.kind, entry.address, entry.resource) == (
+            chain, "session", "127.0.0.1", "session"
+        )  # fmt: skip
+        assert who != "editor" or entry.actor.id == scene.ids["key of editor"]
+    assert opened.actor == closed.actor
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_user_of_the_provider_signs_in_with_an_entry(scene: Scene) -> None:
+    before = await entries(scene)
+    await SESSIONS["session_of_user"](scene)
+    (entry,) = [each for each in (await entries(scene)) if each.action == "session.open" and each not in before]
+    assert (entry.actor.kind, entry.chain) == ("session", "default")
+    assert entry.actor.user_id
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_refused_sign_in_leaves_none(scene: Scene) -> None:
+    before = [each for each in await entries(scene) if each.resource == "session"]
+    for body in ({"apiKey": "x" * 43}, {"token": "x" * 43}, {}):
+        answer = await scene.http.client.post(f"{scene.http.url}/v1/sign-in", headers={"host": HOST, **PAGE}, json=body)
+        assert answer.status_code in (401, 422)
+    assert [each for each in await entries(scene) if each.resource == "session"] == before
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_accepting_the_clock_leaves_an_entry_if_planning_is_held(scene: Scene) -> None:
+    assert (await scene.send("system", "POST", "/v1/clock:accept", None)).status_code == 200
+    assert [each for each in await entries(scene) if each.action == "clock.accept"] == []
+    clock = scene.api.server.context.store._clock  # type: ignore[attr-defined]
+    clock._held_since = clock()
+    try:
+        assert (await scene.send("system", "POST", "/v1/clock:accept", None)).status_code == 200
+    finally:
+        clock._held_since = None
+    (entry,) = [each for each in await entries(scene) if each.action == "clock.accept"]
+    assert (entry.chain, entry.actor.name, entry.resource) == (SYSTEM_CHAIN, "admin", "clock")
 
 
 @pytest.mark.asyncio(loop_scope="module")

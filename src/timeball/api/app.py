@@ -14,6 +14,7 @@ from msgspec import Struct
 from timeball.api import views
 from timeball.api.asgi import Receive, Scope, Send
 from timeball.api.auth import Authenticator, caller_of_session
+from timeball.api.client_connection import TrustedProxies
 from timeball.api.documentation.documents import Documents
 from timeball.api.endpoint import Endpoint, PageEndpoint
 from timeball.api.event_streams import Credential, EventStreams
@@ -120,6 +121,7 @@ def create_app(
     stopping: Callable[[], bool] = lambda: False,
     site: Site = LOCAL_SITE,
     provider: IdentityProvider = NO_PROVIDER,
+    trusted_proxies: Sequence[str] = (),
     routes: Sequence[Route] = ROUTES,
     static_files: Traversable | None = None,
 ) -> Paths:
@@ -127,7 +129,7 @@ def create_app(
     `new_secret` returns an unguessable secret for a new API key; `stopping` returns True when the server is stopping.
     `read_metrics` returns the text of `/metrics`, which needs no key with `open_metrics`.
     `site` is the address for browsers, `static_files` the folder of the web UI if it is not the built one. `provider`
-    verifies the tokens of users, and signs them in.
+    verifies the tokens of users, and signs them in. `trusted_proxies` are ranges of addresses.
     """
     if open_metrics:
         routes = [replace(each, permission=_OPENED.get(each.permission, each.permission)) for each in routes]
@@ -161,6 +163,7 @@ def create_app(
         web_ui=web.WebUi(static_files or bundled(), site.address.base_path),
         streams=EventStreams(context, _checks(authenticate, sessions)),
         rates=RequestRates(context.limits, context.clock),
+        proxies=TrustedProxies(trusted_proxies),
     )
     paths: dict[str, list[Route]] = {}
     for route in routes:

@@ -1,8 +1,15 @@
-"""The connection of a request, as the routes see it."""
+"""The connection of a request, as the routes see it, and the address of its client."""
 
 from __future__ import annotations
 
-from typing import Protocol
+import ipaddress
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+FORWARDED: Final = b"x-forwarded-for"
+MAX_HOPS: Final = 20
+"""Maximum number of proxies that one request passes."""
+_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class ClientConnection(Protocol):
@@ -30,3 +37,48 @@ class ClientConnection(Protocol):
         """Wait until the server may answer this connection. A connection that had a valid API key does not wait; of all
         others, one gets its answer per turn of the event loop."""
         ...
+
+
+class TrustedProxies:
+    """Finds the address of a client behind proxies, for the audit log.
+
+    A proxy adds the address of its own client at the end of `X-Forwarded-For`. A client may send that header as well,
+    so only what trusted proxies have added counts: addresses are read from the right, as long as the sender is trusted.
+    """
+
+    def __init__(self, networks: Sequence[str] = ()) -> None:
+        """`networks` has addresses and ranges of proxies. Without any, the header is not read."""
+        self._networks = [ipaddress.ip_network(each) for each in networks]
+
+    def client(self, sender: str, forwarded: bytes | None) -> str:
+        """Return the address of the client of a request that came from `sender`: the last address that no trusted proxy
+        has. If a proxy passes something else than an address, it is that of the proxy."""
+        if forwarded is None or not self._networks or not self._trusts(_address(sender)):
+            return sender
+        client = sender
+        for hop in reversed(forwarded.decode("latin-1").rsplit(",", MAX_HOPS)[-MAX_HOPS:]):
+            found = _address(hop)
+            if found is None:
+                break
+            client = str(found)
+            if not self._trusts(found):
+                break
+        return client
+
+    def _trusts(self, address: _Address | None) -> bool:
+        return address is not None and any(address in network for network in self._networks)
+
+
+def _address(text: str) -> _Address | None:
+    """Read an address, which may have a port behind it."""
+    text = text.strip()
+    if text.startswith("["):
+        text = text[1:].partition("]")[0]
+    elif text.count(":") == 1:
+        text = text.partition(":")[0]
+    try:
+        found = ipaddress.ip_address(text)
+    except ValueError:
+        return None
+    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
+    return found if mapped is None else mapped

@@ -108,8 +108,8 @@ class Endpoint:
             if not route.reads_raw:
                 body = await self._read(route, raw)
         audited, context = None, None
-        if route.audit and caller is not None:
-            audited = audited_request(route, caller, request)
+        if route.audit:
+            audited = audited_request(route, caller, request, self._services.client_address(request))
             if not route.audited_by_job:
                 context = self._services.context.for_request(audited)
         return await route.handle(Call(self._services, caller, request, query, body, raw, session, audited, context))

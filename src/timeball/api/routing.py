@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from timeball.api.asgi import Receive
-from timeball.api.client_connection import ClientConnection
+from timeball.api.client_connection import FORWARDED, ClientConnection, TrustedProxies
 from timeball.api.event_streams import EventStreams
 from timeball.api.sign_in.sessions import Sessions
 from timeball.domain import ids
@@ -78,6 +78,11 @@ class Services:
     """The event streams of this server."""
     rates: RequestRates
     """The limits of the rates of requests."""
+    proxies: TrustedProxies
+
+    def client_address(self, request: Request) -> str:
+        """Return the address of the client of a request, as the audit log has it."""
+        return self.proxies.client(request.address, request.headers.get(FORWARDED))
 
 
 class Request(Struct, frozen=True, kw_only=True):
@@ -96,7 +101,7 @@ class Request(Struct, frozen=True, kw_only=True):
     client: ClientConnection | None = None
     """The connection of the request, as long as no request on it had a valid API key; None afterwards."""
     address: str = ""
-    """The network address of the client; empty if it has none."""
+    """The network address of the other end of the connection: the client, or a proxy; empty if it has none."""
 
 
 class Call(Struct, frozen=True):

@@ -101,6 +101,7 @@ async def start_server(
         stopping=stopping.is_set,
         site=site,
         provider=_identity_provider(config, store, stack),
+        trusted_proxies=config.trusted_proxies,
     )
     http = HttpServer(
         uvicorn.Config(
@@ -110,7 +111,7 @@ async def start_server(
             lifespan="off",
             http=FastProtocol,
             ws="none",
-            proxy_headers=False,  # no answer depends on these headers
+            proxy_headers=False,  # only `TrustedProxies` reads them
             server_header=False,
             timeout_graceful_shutdown=LAST_ANSWERS,
         ),

@@ -103,6 +103,18 @@ def words(value: Any) -> tuple[str, ...]:
     return tuple(part.strip() for word in listed for part in word.split(",") if part.strip())
 
 
+def networks(value: Any) -> tuple[str, ...]:
+    import ipaddress  # only a server needs it
+
+    found = words(value)
+    for word in found:
+        try:
+            ipaddress.ip_network(word)
+        except ValueError:
+            raise ValueError(f"{word!r} is not an address or a range of addresses like 10.0.0.0/8") from None
+    return found
+
+
 def labels(value: Any) -> tuple[str, ...]:
     import msgspec  # only a worker needs it here
 

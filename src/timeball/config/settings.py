@@ -87,6 +87,14 @@ class Listening:
         default_text="the address to listen on",
         protects=True,
     )
+    trusted_proxies: tuple[str, ...] = setting(
+        values.NETWORKS,
+        "the reverse proxies whose X-Forwarded-For names the client, for the audit log",
+        "--trusted-proxies",
+        default=(),
+        default_text="none",
+        protects=True,
+    )
     insecure_sign_in: bool = setting(
         values.SWITCH,
         "allow sign-in with a browser over HTTP from other machines, where others can read the cookie",

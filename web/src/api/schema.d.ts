@@ -4281,6 +4281,7 @@ export interface components {
             concurrentRuns: number;
             jobs: number;
             runsPerDay: number | null;
+            storedBytes: number | null;
         };
         /**
          * DeletionView

@@ -65,6 +65,7 @@ ROUTES: Final = (
         path="/v1/clock:accept",
         permission=Permission.SYSTEM,
         summary="Accept the wall clock",
+        audit="clock.accept",
         description="Ends a hold of planning: the store takes the time of the wall clock, and leases and timers move"
         " with it. Without a hold it changes nothing.",
         handle=accept,

@@ -198,6 +198,7 @@ ROUTES: Final = (
         path="/v1/sign-in",
         permission=Permission.PUBLIC,
         summary="Sign a browser in",
+        audit="session.open",
         description=(
             "Needs the token of a one-time link, which works once, an API key, or the answer of the identity provider"
             " to a sign-in that this browser began within 10 minutes. The answer sets the cookie of a session that ends"
@@ -240,6 +241,7 @@ ROUTES: Final = (
         path="/v1/sign-out",
         permission=Permission.KEY,
         summary="Sign a browser out",
+        audit="session.close",
         description=(
             "Ends the session of the request and removes its cookie. If a user of the identity provider opened it, the"
             " answer has the page of the provider that ends the session there."
@@ -262,6 +264,7 @@ ROUTES: Final = (
         path="/v1/sessions/{sessionId}",
         permission=Permission.KEY,
         summary="End a session",
+        audit="session.revoke",
         description="Takes effect at once on this server, and within 3 seconds on the others.",
         handle=revoke,
         status=204,

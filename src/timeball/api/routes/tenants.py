@@ -128,7 +128,7 @@ async def change(call: Call) -> Answer:
 
 async def delete(call: Call) -> Answer:
     tenant_id = call.path["tenantId"]
-    deletion = await delete_tenant(call.context, call.caller, tenant_id, call.request.address)
+    deletion = await delete_tenant(call.context, call.caller, tenant_id, call.services.client_address(call.request))
     call.services.forget_tenant(tenant_id)
     return _answer(await find_tenant(call.context, tenant_id), 202, deletion)
 

@@ -27,6 +27,8 @@ class AuditedChange(Struct, frozen=True):
     """The approximate number of characters of the values."""
     chain: str = ""
     """The chain that the change belongs to; empty: that of the tenant of the request."""
+    actor: Actor | None = None
+    """The caller, if the change shows which it is, such as a sign-in; None: that of the request."""
 
 
 class AuditedRequest(Struct, kw_only=True, eq=False):
@@ -34,6 +36,7 @@ class AuditedRequest(Struct, kw_only=True, eq=False):
     transaction that changes something appends it."""
 
     tenant: str
+    """Empty for a request without a caller."""
     actor: Actor
     address: str
     action: str
@@ -69,7 +72,7 @@ def entry_of(request: AuditedRequest, changes: Sequence[AuditedChange], head: Ch
             chain=head.chain,
             seq=head.seq + 1,
             at=at,
-            actor=request.actor,
+            actor=first.actor or request.actor,
             address=request.address,
             action=request.action,
             resource=resource,

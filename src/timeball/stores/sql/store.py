@@ -21,6 +21,7 @@ from timeball.stores.sql.jobs.jobs import Jobs
 from timeball.stores.sql.jobs.large_values import LargeValues
 from timeball.stores.sql.jobs.manual_runs import ManualRuns
 from timeball.stores.sql.maintenance.maintenance import Maintenance
+from timeball.stores.sql.maintenance.stored_bytes import StoredBytes
 from timeball.stores.sql.maintenance.tenant_deletion import TenantDeletions
 from timeball.stores.sql.maintenance.usage import UsageSums
 from timeball.stores.sql.overview.attention import AttentionReads
@@ -48,7 +49,6 @@ from timeball.stores.sql.runs.follows import Follows
 from timeball.stores.sql.runs.runs import Runs
 from timeball.stores.sql.runs.workers import Workers
 from timeball.stores.sql.statements import query
-from timeball.stores.sql.tenants.stored_bytes import StoredBytes
 from timeball.stores.sql.tenants.tenants import Tenants
 from timeball.stores.sql.workflows.workflow_runs import WorkflowRuns
 

@@ -29,6 +29,7 @@ from timeball.ports.store_clock import ClockState
 from timeball.stores.sql.committed_changes import CommittedChanges
 from timeball.stores.sql.driver import TOO_LONG, Work
 from timeball.stores.sql.driver import Tx as SqlTx
+from timeball.stores.sql.maintenance.clock import record_acceptance
 from timeball.stores.sqlite.checkpoints import Checkpoints
 from timeball.stores.sqlite.clock import MARK_TIME, SteadyClock
 from timeball.stores.sqlite.disk_space import MIN_FREE_BYTES, DiskSpace
@@ -95,8 +96,9 @@ class SqliteStore(LastingLeases):
 
     async def accept_clock(self) -> ClockState:
         async def work(tx: SqlTx) -> None:
-            """Do nothing: every transaction absorbs an accepted step."""
+            record_acceptance(tx, before)  # every transaction absorbs an accepted step
 
+        before = self._clock.state()
         self._clock.accept()
         await self._db.write(work)
         return self._clock.state()

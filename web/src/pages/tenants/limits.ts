@@ -9,7 +9,7 @@ export const LIMITS = [
   { name: 'concurrentRuns', label: 'Running runs', hint: 'At the same time.', whole: true },
   { name: 'runsPerDay', label: 'Runs per day', hint: 'A day in UTC.', whole: true },
   { name: 'jobs', label: 'Jobs', hint: 'That may still fire.', whole: true },
-  { name: 'storedBytes', label: 'Stored bytes', hint: 'Of everything that is stored.', whole: true },
+  { name: 'storedBytes', label: 'Stored bytes', hint: 'Of specs, output and results.', whole: true },
   { name: 'requestsPerSecond', label: 'Requests per second', hint: 'On each server.', whole: false },
   { name: 'requestBurst', label: 'Burst of requests', hint: 'At once, before the rate counts.', whole: true },
   { name: 'requestsPerSecondPerKey', label: 'Requests per second and key', hint: 'On each server.', whole: false },

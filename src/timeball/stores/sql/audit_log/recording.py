@@ -8,6 +8,7 @@ from functools import partial
 import msgspec
 
 from timeball.domain.audit_log.change import AuditedChange
+from timeball.domain.audit_log.entry import Actor
 from timeball.domain.audit_log.values import Values
 from timeball.domain.instant import render
 from timeball.domain.job.job import Job, encode_spec
@@ -24,11 +25,13 @@ def record(
     after: Values | None = None,
     size: int = 0,
     chain: str = "",
+    actor: Actor | None = None,
 ) -> None:
     """Record that one thing was created, changed or deleted. `size` is that of the values, if they may be large;
-    `chain` the tenant that it belongs to, if that may not be the tenant of the request."""
+    `chain` the tenant that it belongs to, if that may not be the tenant of the request; `actor` the caller, if the
+    request does not know it."""
     if tx.audited is not None:
-        tx.audited.append(AuditedChange(resource, plain(ident), lambda: (before, after), size, chain))
+        tx.audited.append(AuditedChange(resource, plain(ident), lambda: (before, after), size, chain, actor))
 
 
 def record_jobs(tx: Tx, jobs: Iterable[tuple[Job | None, Job]]) -> None:

@@ -21,11 +21,15 @@ from typing import Final
 from msgspec import Struct
 
 from timeball.domain import ids
-from timeball.domain.instant import SECOND, Micros
+from timeball.domain.audit_log.entry import SYSTEM_CHAIN
+from timeball.domain.audit_log.values import Values
+from timeball.domain.instant import SECOND, Micros, render
 from timeball.domain.job.job import Job
 from timeball.domain.planning import planning
 from timeball.domain.run.lifecycle import State
 from timeball.domain.schedule.schedule import Immediate
+from timeball.ports.store_clock import ClockState
+from timeball.stores.sql.audit_log.recording import record
 from timeball.stores.sql.driver import Tx, scalar
 from timeball.stores.sql.jobs.amend import Writes, persist
 from timeball.stores.sql.maintenance.usage import recount_after
@@ -95,6 +99,13 @@ async def keep_leases(tx: Tx, away: Micros, mark: Micros) -> None:
         for each in MOVE_ATTEMPTS:
             await tx.execute(each, step=away - MAX_LEASE)
     await tx.execute(CAP_LEASES, longest=MAX_LEASE)
+
+
+def record_acceptance(tx: Tx, before: ClockState) -> None:
+    """Record that a user accepts the step of the clock for which planning is held, if it is."""
+    if before.held_since is not None:
+        values: Values = {"secondsAhead": before.ahead // SECOND, "heldSince": render(before.held_since)}
+        record(tx, "clock", "store", after=values, chain=SYSTEM_CHAIN)
 
 
 async def verdicts_until(tx: Tx) -> Micros:

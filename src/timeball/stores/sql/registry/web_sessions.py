@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from timeball.domain.audit_log.entry import Actor
+from timeball.domain.audit_log.values import Values
 from timeball.domain.identity.token_claims import CLOCK_LEEWAY
 from timeball.domain.instant import Micros
 from timeball.domain.sign_in import (
@@ -17,6 +19,7 @@ from timeball.domain.sign_in import (
 from timeball.ports.store.paging import Page
 from timeball.ports.store.registry import Key
 from timeball.ports.store.sign_in import FoundSession, NewSession, SessionUser, WebSession
+from timeball.stores.sql.audit_log.recording import record
 from timeball.stores.sql.driver import Row, Tx, scalar
 from timeball.stores.sql.part import StorePart
 from timeball.stores.sql.registry.api_keys import key_of, role_of, stored_role
@@ -65,13 +68,13 @@ class WebSessions(StorePart):
             key_id = scalar(await tx.fetch(TAKE_SIGN_IN_TOKEN, digest=token))
             if key_id is None:  # the token is not valid, or an earlier try of this call has used it
                 return _session(await _find(tx, new.digest))
-            return await _open(tx, new, key_id)
+            return _recorded(tx, await _open(tx, new, key_id))
 
         return await self._db.write(work)
 
     async def open_web_session(self, new: NewSession, key_id: str) -> WebSession | None:
         async def work(tx: Tx) -> WebSession | None:
-            return await _open(tx, new, key_id)
+            return _recorded(tx, await _open(tx, new, key_id))
 
         return await self._db.write(work)
 
@@ -97,7 +100,7 @@ class WebSessions(StorePart):
                 lasts=lasts,
             )
             await tx.execute(DROP_SURPLUS_SESSIONS, key_id=user.id, kept=MAX_SESSIONS_PER_KEY)
-            return _session(await _find(tx, new.digest))
+            return _recorded(tx, _session(await _find(tx, new.digest)))
 
         return await self._db.write(work)
 
@@ -133,6 +136,8 @@ class WebSessions(StorePart):
         async def work(tx: Tx) -> str | None:
             rows = await tx.fetch(REVOKE_SESSION, tenant=tenant, key_id=key_id or "", id=plain(session_id))
             digest: str | None = scalar(rows)
+            if digest is not None:
+                record(tx, "session", session_id, before={"state": "open"}, after={"state": "ended"}, chain=tenant)
             return digest
 
         return await self._db.write(work)
@@ -154,6 +159,17 @@ async def _find(tx: Tx, digest: str) -> FoundSession | None:
         lifetime=SESSION_LIFETIME,
     )
     return next((FoundSession(_web_session(row), bool(row[4])) for row in rows), None)
+
+
+def _recorded(tx: Tx, session: WebSession | None) -> WebSession | None:
+    """Record that a browser was signed in, by what opened its session."""
+    if session is not None:
+        opener = session.opener
+        user = opener.user_id or (opener.subject if isinstance(opener, SessionUser) else "")
+        actor = Actor(kind="session", id=opener.id, name=opener.name or opener.id, user_id=user)
+        opened: Values = {"openedBy": opener.id, "role": opener.role}
+        record(tx, "session", session.id, after=opened, chain=opener.tenant, actor=actor)
+    return session
 
 
 def _session(found: FoundSession | None) -> WebSession | None:

@@ -16,67 +16,24 @@ import msgspec
 from msgspec.structs import replace
 
 from timeball.domain.instant import Micros
-from timeball.domain.job.large_values import size_of_parameters
 from timeball.domain.quota import NOTE_OF_BYTES, KnownQuotas
 from timeball.domain.run.lifecycle import Succeeded
-from timeball.ports.store.maintenance import Lead
 from timeball.ports.store.runs import Settlement
 from timeball.ports.worker_protocol import MAX_CHUNKS_PER_ATTEMPT
 from timeball.stores.sql.driver import Driver, Row, Tx, Work
-from timeball.stores.sql.maintenance.maintenance import check
-from timeball.stores.sql.part import StorePart
-from timeball.stores.sql.rows.values import plain
 from timeball.stores.sql.schema.runs import LOGS, LogRow
 from timeball.stores.sql.schema.table import as_tuple
-from timeball.stores.sql.statements import query, text
+from timeball.stores.sql.statements import query
 from timeball.stores.sql.tenants.quotas import add_bytes, lock_use
 
 TENANTS_OF_RUNS = query("tenants_of_runs")
 CHUNKS_THAT_EXIST = query("chunks_that_exist")
 SIZES_OF_RESULTS = query("sizes_of_results")
-_IS_OF_TENANT: Final = text("is_run_of_tenant")
-STORED_BYTES = query(
-    "stored_bytes",
-    of_edited=_IS_OF_TENANT.replace("{run_id}", "e.run_id"),
-    of_offloaded=_IS_OF_TENANT.replace("{run_id}", "o.run_id"),
-)
 
 NOTE_SEQ: Final = MAX_CHUNKS_PER_ATTEMPT - 1
 """The place of the note in the output of an attempt. No other chunk comes after it, and it is stored once."""
 _Chunk = tuple[str, int, int]
 T = TypeVar("T")
-
-
-class _Reference(msgspec.Struct):
-    """The object of a spec that has its parameters. The other fields are not decoded."""
-
-    parameters_at: str = msgspec.field(default="", name="parametersAt")
-
-
-_decode_reference = msgspec.json.Decoder(_Reference).decode
-
-
-class StoredBytes(StorePart):
-    async def recount_stored_bytes(self, lead: Lead, tenant_id: str) -> int:
-        tenant = plain(tenant_id)
-
-        async def count(tx: Tx) -> tuple[int, int]:
-            rows = await tx.fetch(STORED_BYTES, tenant=tenant)
-            counted = sum(size for part, size, _ in rows if part == "counted")
-            objects = {_decode_reference(spec).parameters_at for part, _, spec in rows if part == "parameters"}
-            return counted, sum(size or 0 for part, size, _ in rows if part != "counted") + sum(
-                map(size_of_parameters, objects)
-            )
-
-        async def correct(tx: Tx) -> None:
-            await check(tx, lead)
-            await lock_use(tx, [tenant])
-            await add_bytes(tx, {tenant: found - counted})
-
-        counted, found = await self._db.read(count, slow=True)
-        if found != counted:
-            await self._db.write(correct)
-        return found
 
 
 class OutOfSpace(Exception):
