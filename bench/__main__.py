@@ -20,13 +20,14 @@ SECTIONS = {
     "lateness": "how late jobs start: one by one, spread, many at one instant, many per second",
     "kinds": "HTTP calls, commands, scripts and functions, each beside its raw limit",
     "mixed": "ten minutes of all kinds of jobs at 60 % of the capacity",
+    "tenants": "how late the jobs of one tenant start while another one floods the workers",
     "growth": "the same with a million jobs and runs (with --full: five million)",
     "events": "what listeners of the event stream cost",
     "cron": "the cron engine",
     "stalls": "how long one request holds the event loop",
     "soak": "ten minutes of half the maximum: memory and tables stay as they are",
 }
-LONG = ("mixed", "stalls", "soak")
+LONG = ("mixed", "tenants", "stalls", "soak")
 """Sections that are measured only if they are named."""
 
 
@@ -39,7 +40,10 @@ def main() -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "sections", nargs="*", metavar="SECTION", help="what to measure (by default all but mixed, stalls and soak)"
+        "sections",
+        nargs="*",
+        metavar="SECTION",
+        help="what to measure (by default all but mixed, tenants, stalls and soak)",
     )
     parser.add_argument(
         "--quick",

@@ -19,18 +19,18 @@ CONNECTIONS = 2
 IN_FLIGHT = 5_000
 
 NOOP = {"task": {"kind": "python", "function": "bench.noop"}}
-HEADERS = {"Content-Type": "application/json", "Authorization": f"Bearer {KEY}"}
 
 
 class Connection:
     """One connection that is kept open."""
 
-    def __init__(self, running: Deployment) -> None:
+    def __init__(self, running: Deployment, key: str = KEY) -> None:
         parts = urlsplit(running.url)
+        self._headers = {"Content-Type": "application/json", "Authorization": f"Bearer {key}"}
         self._connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=60)
 
     def post(self, path: str, body: bytes) -> bytes:
-        self._connection.request("POST", path, body, HEADERS)
+        self._connection.request("POST", path, body, self._headers)
         answer = self._connection.getresponse()
         content = answer.read()
         if answer.status not in (200, 201) or b'"error"' in content:
@@ -53,8 +53,10 @@ class Feeder:
         in_flight: int = IN_FLIGHT,
         rate: float | None = None,
         most: int | None = None,
+        key: str = KEY,
     ) -> None:
         self._running = running
+        self._key = key
         self._body = json.dumps([NOOP] * batch).encode()
         self._batch = batch
         self._in_flight = in_flight
@@ -83,7 +85,7 @@ class Feeder:
             raise self._error
 
     def _feed(self) -> None:
-        connection = Connection(self._running)
+        connection = Connection(self._running, self._key)
         try:
             while not self._stopping.is_set() and self._left != 0:
                 if self._take():
@@ -106,7 +108,7 @@ class Feeder:
             if self._left is not None:
                 self._left -= self._batch
             self._sent += self._batch
-            self._running.submitted += self._batch
+            self._running.submit(self._batch)
             return True
 
 

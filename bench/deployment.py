@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -62,6 +63,8 @@ class Deployment:
     """The module with the functions of the worker."""
     submitted: int = 0
     """Number of jobs that were accepted so far."""
+    serves: tuple[str, ...] = ()
+    """The tenants that a separate worker serves; empty: the default one."""
     residents: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     """Processes by role: `up`, `server`, `worker`."""
 
@@ -69,6 +72,7 @@ class Deployment:
         self._counter = self.folder / "executed"
         self._executed = _shared_counter(self._counter)
         self._calls: list[memoryview] = []
+        self._lock = threading.Lock()
 
     @property
     def witness(self) -> Path:
@@ -84,6 +88,11 @@ class Deployment:
     def executed(self) -> int:
         """The number of jobs that the worker has executed. The worker counts them in shared memory."""
         return int(self._executed[0])
+
+    def submit(self, jobs: int) -> None:
+        """Count jobs that are submitted. Several threads may do so."""
+        with self._lock:
+            self.submitted += jobs
 
     @property
     def calls(self) -> int:
@@ -102,8 +111,9 @@ class Deployment:
         slots = [] if self.slots is None else ["--slots", str(self.slots)]
         workers = [*slots, "--tasks", self.tasks, "--scripts-dir", str(self.scripts)]
         if role == "worker":
+            rules = {"role": "worker", "name": "bench"} | ({"tenants": list(self.serves)} if self.serves else {})
             with self.client() as client:
-                key = client.post("/v1/api-keys", json={"role": "worker", "name": "bench"}).json()["key"]
+                key = client.post("/v1/api-keys", json=rules).json()["key"]
             self._launch("worker", ["--server", self.url, "--token", key, *workers])
             self._await("a worker", lambda client: bool(client.get("/v1/workers").json()["items"]))
         else:
@@ -231,6 +241,7 @@ def deployed(
     source: Path | None = None,
     counting: bool = False,
     tasks: str = "bench.tasks",
+    serves: tuple[str, ...] = (),
 ) -> Iterator[Deployment]:
     """Start Timeball with the worker in the process of the server, in a process of its own, or with no worker yet
     (`NONE`). Without `slots`, it has the default.
@@ -240,7 +251,7 @@ def deployed(
         postgres = stack.enter_context(PostgresServer.start(fsync=True)) if store == "postgresql" else None
         dsn = postgres.create_database() if postgres else f"sqlite:///{folder}/data/timeball.db"
         url = f"http://127.0.0.1:{_free_port()}"
-        running = Deployment(store, worker, url, folder, postgres, dsn, slots, source, counting, tasks)
+        running = Deployment(store, worker, url, folder, postgres, dsn, slots, source, counting, tasks, serves=serves)
         stack.callback(_stop_all, running)
         running.start("up" if worker == IN_PROCESS else "server")
         if worker == SEPARATE:

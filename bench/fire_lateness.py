@@ -5,11 +5,12 @@ from __future__ import annotations
 import datetime as dt
 import json
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from bench.batch_load import BATCH, Connection
-from bench.deployment import Deployment, Trouble
+from bench.deployment import KEY, Deployment, Trouble
 
 LEAD = 2.0
 """Seconds between the first submission and the first due moment."""
@@ -39,12 +40,15 @@ def fire(
     priorities: list[int] | None = None,
     lead: float = LEAD,
     bit_by_bit: bool = False,
+    key: str = KEY,
+    once_accepted: Callable[[], None] = lambda: None,
 ) -> list[Mark]:
     """Submit jobs that are due at these offsets (seconds, ascending). Return their records in the order in which they
     started.
 
     They are submitted `lead` seconds before the first is due. With `bit_by_bit`, the jobs of a tenth of a second are
-    submitted together, this many seconds before they are due.
+    submitted together, this many seconds before they are due. `key` belongs to their tenant;
+    `once_accepted` is called when all are accepted.
     """
     running.witness.write_bytes(b"")
     levels = priorities or [MEDIUM] * len(offsets)
@@ -54,16 +58,17 @@ def fire(
         for offset, level in zip(offsets, levels, strict=True)
     ]
     size = int(len(offsets) / offsets[-1] / 10) if bit_by_bit else BATCH
-    connection = Connection(running)
+    connection = Connection(running, key)
     for start in range(0, len(jobs), size):
         if bit_by_bit:
             time.sleep(max(0.0, base + offsets[start] - lead - time.time()))
         connection.post("/v1/jobs:batch", json.dumps(jobs[start : start + size]).encode())
-        running.submitted += len(jobs[start : start + size])
+        running.submit(len(jobs[start : start + size]))
     accepted = time.time()
     connection.close()
     if accepted > base + (offsets[-1] if bit_by_bit else 0):
         raise Trouble(f"the jobs were accepted {accepted - base:.1f} s too late to be on time; {lead:g} s is too short")
+    once_accepted()
     return _marks(running)
 
 

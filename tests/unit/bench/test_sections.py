@@ -10,6 +10,7 @@ from bench.fire_lateness import Mark
 from bench.measurements import Figure, Findings, Row, Table, percentile
 from bench.recorder import in_columns
 from bench.sections.lateness import out_of_order
+from bench.sections.tenants import allowed
 
 
 @pytest.mark.parametrize(
@@ -103,3 +104,8 @@ def test_who_starts_after_one_that_it_outranks_is_out_of_order() -> None:
     assert started((9, "r_1"), (9, "r_2"), (5, "r_0"), (0, "r_3")) == 0
     assert started((9, "r_2"), (9, "r_1")) == 1
     assert started((0, "r_1"), (5, "r_2"), (9, "r_3"), (0, "r_4")) == 2
+
+
+@pytest.mark.parametrize(("alone", "most"), [(5.0, 55.0), (49.0, 99.0), (80.0, 160.0)])
+def test_beside_a_flood_the_p99_may_double_or_grow_by_50_ms(alone: float, most: float) -> None:
+    assert allowed(alone) == most
