@@ -11,6 +11,7 @@ import pytest
 import pytest_asyncio
 
 from tests.support.api import Api, running_api, serving
+from timeball.ports.wakeups import Topic
 from timeball.stores.postgres.store import PostgresStore
 from timeball.system import monotonic
 
@@ -93,7 +94,7 @@ async def test_quotas_are_refused_with_a_code_and_shown_with_what_is_used(house:
     assert 0 < int(answer.headers["retry-after"]) <= 86_400
     refused = await house("POST", f"/v1/jobs/{job['jobId']}/run", 429)
     assert refused["code"] == "daily_quota_exceeded"
-    assert await house.used() == {"concurrentRuns": 0, "jobs": 1, "runsPerDay": 2}
+    assert await house.used() == {"concurrentRuns": 0, "jobs": 1, "runsPerDay": 2, "storedBytes": None}
     await house.limit()
     assert await house.used() == {"concurrentRuns": 0, "jobs": 1, "runsPerDay": None}
     await house.submit(**NOW)
@@ -148,3 +149,18 @@ async def test_fifty_clients_at_once_exceed_no_quota(
     assert sum(answer.status_code == 201 for answer in answers) == 23
     assert {answer.json()["code"] for answer in answers if answer.status_code != 201} == {code}
     assert (await servers[-1].get("/v1/tenants/acme"))["used"][next(iter(limits))] == 23
+
+
+async def test_maintenance_counts_what_was_stored_before_the_quota_of_stored_bytes(house: House) -> None:
+    made = await house.submit(**CRON, parameters={"x": "y" * 5_000})
+    assert (await house.used())["storedBytes"] is None
+    await house.limit(storedBytes=6_000)
+    async with asyncio.timeout(20):
+        while (await house.used())["storedBytes"] == 0:
+            house.api.server.context.wakeups.wake(Topic.MAINTENANCE)
+            await asyncio.sleep(0.02)
+    assert 5_000 < (await house.used())["storedBytes"] < 6_000
+    refused = await house.submit(403, **CRON, parameters={"x": "y" * 5_000})
+    assert refused["code"] == "quota_exceeded"
+    await house("PATCH", f"/v1/jobs/{made['jobId']}", 403, json={"parameters": {"x": "z" * 5_000}})
+    await house("POST", f"/v1/jobs/{made['jobId']}/pause", 200)
