@@ -96,7 +96,7 @@ async def test_quotas_are_refused_with_a_code_and_shown_with_what_is_used(house:
     assert refused["code"] == "daily_quota_exceeded"
     assert await house.used() == {"concurrentRuns": 0, "jobs": 1, "runsPerDay": 2, "storedBytes": None}
     await house.limit()
-    assert await house.used() == {"concurrentRuns": 0, "jobs": 1, "runsPerDay": None}
+    assert await house.used() == {"concurrentRuns": 0, "jobs": 1, "runsPerDay": None, "storedBytes": None}
     await house.submit(**NOW)
     await house.submit(**CRON)
 
