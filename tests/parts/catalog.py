@@ -1,8 +1,9 @@
 """Every part, where its program is found, and how it is installed.
 
-A part comes at a pinned version into `.parts/` in the checkout; only Chromium is the one of the system. To add one, add
-it to `PARTS`, and write two kinds of tests in this folder: a smoke test, which `make test` runs where the part is
-installed, and the full suite, marked with `parts`, which `make test-parts` runs. Both get the program from `require`.
+A part comes at a pinned version into `.parts/` in the checkout; only Chromium and Prometheus are those of the system.
+To add one, add it to `PARTS`, and write two kinds of tests in this folder: a smoke test, which `make test` runs where
+the part is installed, and the full suite, marked with `parts`, which `make test-parts` runs. Both get the program from
+`require`.
 """
 
 from __future__ import annotations
@@ -151,6 +152,15 @@ def _install_base() -> None:
     if (settings := Path("/etc/pip.conf")).exists():
         shutil.copy(settings, unfinished / "etc/pip.conf")
     unfinished.rename(CONTAINER_BASE)
+
+
+def _install_prometheus() -> None:
+    if shutil.which("apt-get") is None or os.geteuid() != 0:
+        raise OSError(
+            "Prometheus is not installed. Install it with the package manager of the system, for example with "
+            "`sudo apt-get install prometheus prometheus-alertmanager`."
+        )
+    _apt_install("prometheus", "prometheus-alertmanager")
 
 
 def _apt_install(*packages: str) -> None:
