@@ -60,6 +60,7 @@ SAID: dict[str, Any] = {
     "delivery": "at_most_once",
     "preemptible": True,
     "resultLocation": "reports/daily",
+    "slo": {"startWithin": "5s", "objective": 99.9},
     "tags": ["a"],
     "userId": "u",
 }

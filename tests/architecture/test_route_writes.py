@@ -34,7 +34,7 @@ READS = {
     *("circumstances", "standing", "run_marks", "next_eligible_at", "holding", "held", "worker_orders"),
     *("pause_orders", "preemptions", "next_look_at", "next_expiry", "lapsed", "unreported", "workers"),
     *("gone_workers", "next_workflow_at", "workflow_run", "workflow_runs_of", "days_to_prune"),
-    *("statistics", "present", "fleet_state", "upcoming", "attention_facts", "use"),
+    *("statistics", "present", "fleet_state", "count_starts", "jobs_with_tag", "upcoming", "attention_facts", "use"),
     *("has_sign_in_token", "session_by_digest", "list_sessions"),
     *("sampled_runs", "lane_jobs", "lane_runs", "lane_counts", "schedules_of", "recent_runs", "versions"),
     *("audited", "audit_log", "audit_entries", "audit_head", "audit_end", "audit_chains"),

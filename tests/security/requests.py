@@ -47,6 +47,7 @@ PATHS: Final = {
     "DELETE /v1/workflows/{workflowId}": "/v1/workflows/{cancelled workflow}",
     "GET /v1/runs/{runId}/logs": "/v1/runs/{ended}/logs?follow=1",
     "POST /v1/runs/{runId}/retry": "/v1/runs/{dead}/retry",
+    "GET /v1/slo": "/v1/slo?tag=t",
     "GET /v1/timeline": "/v1/timeline?from={span from}&to={span to}",
 }
 """Paths with other things than the first of their kind, or with a query."""

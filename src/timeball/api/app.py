@@ -48,7 +48,7 @@ from timeball.api.routes.jobs import (
     schedules,
     versions,
 )
-from timeball.api.routes.overview import stats, timeline, usage
+from timeball.api.routes.overview import slo, stats, timeline, usage
 from timeball.api.routes.runs import bulk_runs, dead_letters, runs
 from timeball.api.routes.workflows import workflow_runs, workflows
 from timeball.api.routing import Request, Route, Services
@@ -86,6 +86,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     *forecast.ROUTES,
     *stats.ROUTES,
     *timeline.ROUTES,
+    *slo.ROUTES,
     *usage.ROUTES,
     *workers.ROUTES,
     *events.ROUTES,

@@ -150,6 +150,11 @@ class LegacyQuery(RunsQuery, frozen=True, rename="camel", forbid_unknown_fields=
     limit: Limit = 1_000
 
 
+class SloQuery(Struct, frozen=True, forbid_unknown_fields=True, rename="camel", kw_only=True):
+    job_id: Annotated[str, Meta(max_length=100, description="A job.")] = ""
+    tag: Annotated[str, Meta(max_length=100, description="All jobs with this tag that have an objective.")] = ""
+
+
 class ForecastQuery(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     since: Annotated[Time, Meta(description="Default: now.")] = msgspec.field(default="", name="from")
     until: Annotated[Time, Meta(description="Default: a week later.")] = msgspec.field(default="", name="to")

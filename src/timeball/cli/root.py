@@ -24,6 +24,7 @@ _COMMANDS = {
     "audit": "timeball.cli.inspect.audit:audit",
     "audit-log": "timeball.cli.inspect.audit_log:audit_log",
     "stats": "timeball.cli.inspect.stats:stats",
+    "slo": "timeball.cli.inspect.slo:slo",
     "forecast": "timeball.cli.inspect.forecast:forecast",
     "dead": "timeball.cli.runs.dead_letters:dead",
     "plan": "timeball.cli.declare.manifests:plan_command",

@@ -11,6 +11,7 @@ from timeball.domain.dispatch.limits import Concurrency, RateLimit
 from timeball.domain.dispatch.placement import Resources
 from timeball.domain.duration import Duration
 from timeball.domain.job.job import JobSpec
+from timeball.domain.job.slo import Slo
 from timeball.domain.schedule.schedule import CronSchedule, Date, Follow, Immediate, Interval, Schedule, Window
 from timeball.domain.task.retry import NonRetryable, Retry
 from timeball.domain.task.task import Task
@@ -80,6 +81,7 @@ class SpecView(Struct, frozen=True, rename="camel", kw_only=True):
     delivery: str
     preemptible: bool | UnsetType = UNSET
     result_location: str | UnsetType = UNSET
+    slo: Slo | UnsetType = UNSET
     tags: list[str]
     user_id: str
     schedule_type: str
@@ -179,6 +181,7 @@ def view_of(kind: type[View], spec: JobSpec, **more: Any) -> View:
         delivery=spec.delivery,
         preemptible=spec.preemptible or UNSET,
         result_location=spec.result_location or UNSET,
+        slo=spec.slo or UNSET,
         tags=spec.tags,
         user_id=spec.user_id,
         schedule_type=_FLAT_TYPES[type(schedule)],

@@ -50,6 +50,7 @@ export type NewApiKey = Schemas['NewKeyAnswer']
 export type WebSession = Schemas['WebSessionView']
 
 export type Stats = Schemas['StatsAnswer']
+export type SloAnswer = Schemas['SloAnswer']
 export type StatsWindow = Stats['window']
 export type Attention = Schemas['AttentionView']
 

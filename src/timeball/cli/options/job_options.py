@@ -41,6 +41,14 @@ def _when(text: str) -> str:
     return times.when(text, wall())
 
 
+def _slo(text: str) -> dict[str, Any]:
+    share, _, within = text.partition("/")
+    try:
+        return {"objective": float(share.strip().removesuffix("%")), "startWithin": within}
+    except ValueError:
+        raise click.UsageError(f"--slo: {text!r} is not an objective; write 99.9/5s") from None
+
+
 RULES: Final = (
     Rule(
         "start_at",
@@ -75,6 +83,13 @@ RULES: Final = (
             "--result-location", metavar="FOLDER", help="Store all results in this folder of the object storage."
         ),
         "results in",
+    ),
+    Rule(
+        "slo",
+        click.option("--slo", metavar="PERCENT/TIME", help="Objective for starts: 99.9/5s, 99.9 % within 5 s."),
+        "objective",
+        read=_slo,
+        shown=lambda slo: f"{slo['objective']:g} % start within {slo['startWithin']}",
     ),
 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from timeball.client.methods.asking import Asking, AsyncAsking
-from timeball.client.models.overview import Stats, Timeline
+from timeball.client.models.overview import SloReport, Stats, Timeline
 from timeball.client.requests import overview as requests
 from timeball.client.requests.request import When
 
@@ -32,6 +32,11 @@ class OverviewMethods(Asking):
         an hour back and half an hour ahead. `q` is a part of the names of jobs, or an id."""
         return self.ask(requests.timeline(since=since, until=until, by=by, lanes=lanes, q=q, tag=tag))
 
+    def slo(self, job_id: str | None = None, *, tag: str | None = None) -> SloReport:
+        """Return how many runs of a job, or of the jobs with a tag, started in time, and what is left of the error
+        budget of their objectives."""
+        return self.ask(requests.slo(job_id, tag=tag))
+
 
 class AsyncOverviewMethods(AsyncAsking):
     """Methods of `AsyncClient` about the overview."""
@@ -54,3 +59,8 @@ class AsyncOverviewMethods(AsyncAsking):
         """Return runs and coming fires, in one lane per job or per tag. Without `since` and `until`, the range is half
         an hour back and half an hour ahead. `q` is a part of the names of jobs, or an id."""
         return await self.ask(requests.timeline(since=since, until=until, by=by, lanes=lanes, q=q, tag=tag))
+
+    async def slo(self, job_id: str | None = None, *, tag: str | None = None) -> SloReport:
+        """Return how many runs of a job, or of the jobs with a tag, started in time, and what is left of the error
+        budget of their objectives."""
+        return await self.ask(requests.slo(job_id, tag=tag))

@@ -85,6 +85,8 @@ class JobOptions(TypedDict, total=False):
     preemptible: bool
     result_location: str | None
     """A folder in the object storage in which all results are stored, such as `reports/daily`."""
+    slo: Mapping[str, Any] | None
+    """`{"startWithin": "5s", "objective": 99.9}`: 99.9 % of the runs have to start within 5 s after they are due."""
     tags: Sequence[str]
     user_id: str
     idempotency_key: str
@@ -132,6 +134,7 @@ class Job(Model, frozen=True):
     delivery: str = "at_least_once"
     preemptible: bool = False
     result_location: str | None = None
+    slo: dict[str, Any] | None = None
     tags: list[str] = []
     user_id: str = ""
     pause_reason: str = ""

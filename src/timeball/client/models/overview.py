@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 from msgspec import field
 
@@ -147,3 +148,30 @@ class Timeline(Model, frozen=True, kw_only=True):
     """`job` or `tag`: what a lane stands for."""
     lanes: list[Lane] = []
     hidden_lanes: int = 0
+
+
+class SloWindow(Model, frozen=True):
+    """The runs in a window of time that had to start."""
+
+    window: str
+    starts: int = 0
+    late: int = 0
+    burn_rate: float | None = None
+    """How many times faster than allowed the error budget is used."""
+    budget_left: float | None = None
+    """The share of the error budget that is left; negative if the objective is not met."""
+
+
+class JobSlo(Model, frozen=True):
+    job_id: str
+    job_name: str = ""
+    slo: dict[str, Any] = {}
+    windows: list[SloWindow] = []
+
+
+class SloReport(Model, frozen=True):
+    """The starts of jobs, compared with their lateness objectives."""
+
+    items: list[JobSlo] = []
+    total: list[SloWindow] = []
+    capped: bool = False

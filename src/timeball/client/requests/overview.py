@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from timeball.client.models.overview import Stats, Timeline
+from timeball.client.models.overview import SloReport, Stats, Timeline
 from timeball.client.requests.request import ApiRequest, When, get, moment_text
 
 
@@ -21,3 +21,7 @@ def timeline(
 ) -> ApiRequest[Timeline]:
     window = {"from": moment_text(since), "to": moment_text(until)}
     return get("/v1/timeline", Timeline, **window, by=by, lanes=lanes, q=q, tag=tag)
+
+
+def slo(job_id: str | None = None, *, tag: str | None = None) -> ApiRequest[SloReport]:
+    return get("/v1/slo", SloReport, jobId=job_id, tag=tag)

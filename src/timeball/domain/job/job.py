@@ -19,6 +19,7 @@ from timeball.domain.duration import Duration
 from timeball.domain.errors import Invalid
 from timeball.domain.instant import DAY, SECOND, Micros
 from timeball.domain.job.large_values import check_location
+from timeball.domain.job.slo import Slo
 from timeball.domain.schedule import schedule
 from timeball.domain.schedule.calendar import MAX_CALENDARS, CalendarName, Excluded
 from timeball.domain.schedule.schedule import Follow, Immediate, Schedule
@@ -31,8 +32,7 @@ Moment = Annotated[str, Meta(max_length=64)]
 CatchUp = Literal["all", "last", "none"]
 
 HORIZON: Final = 15 * SECOND
-"""Microseconds before its time at which a fire becomes a run row, so that it need not be planned at the moment when it
-is due."""
+"""Microseconds before its time at which a fire becomes a run row, so that it need not be planned when it is due."""
 
 MAX_JITTER: Final = DAY
 
@@ -117,13 +117,13 @@ class JobSpec(
     calendars: Annotated[list[CalendarName], Meta(max_length=MAX_CALENDARS)] = []
     """The job does not fire while one of these calendars is closed."""
     excluded: Excluded = "skip"
-    """The rule for fires while a calendar is closed: `skip` drops them, `next_open` replaces them by one fire when the
-    calendars open."""
+    """`skip` drops fires while a calendar is closed; `next_open` replaces them by one fire when the calendars open."""
     delivery: Delivery = "at_least_once"
     preemptible: bool = False
     """True if running attempts of the job give their slots to waiting runs of a higher priority class."""
     result_location: Annotated[str, Meta(max_length=200)] | None = None
     """A folder of the object storage in which all results of the job are stored, large or not."""
+    slo: Slo | None = None
     tags: Annotated[list[Annotated[str, Meta(min_length=1, max_length=100)]], Meta(max_length=50)] = []
     user_id: Annotated[str, Meta(max_length=200)] = ""
 

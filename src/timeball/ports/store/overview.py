@@ -5,7 +5,7 @@ Every read is bounded, however many runs there are: it uses an index, and counts
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 from msgspec import Struct
@@ -73,6 +73,15 @@ class FleetState(Struct, frozen=True, kw_only=True):
     slots: int
 
 
+class StartCounts(Struct, frozen=True):
+    """The runs in a range of time that had to start, and how many of them were late."""
+
+    count: int
+    late: int
+    capped: bool = False
+    """True if only the newest runs of the range were counted."""
+
+
 class Upcoming(Struct, frozen=True):
     job_id: str
     job_name: str
@@ -100,6 +109,18 @@ class OverviewStore(Protocol):
     async def present(self, tenant: str) -> Present: ...
 
     async def fleet_state(self) -> FleetState: ...
+
+    async def count_starts(
+        self, within: Mapping[str, Micros], edges: Sequence[Micros], limit: int
+    ) -> dict[str, list[StartCounts]]:
+        """Return the starts of jobs between each two consecutive edges, the last of which is now. `within` has the
+        time in which the runs of each job have to start, by job id. At most `limit` ledger rows of a job are read
+        between two edges, the newest ones. Runs that wait and are late already count in the last range."""
+        ...
+
+    async def jobs_with_tag(self, tenant: str, tag: str, limit: int) -> list[str]:
+        """Return the ids of the newest jobs with a tag, at most `limit`."""
+        ...
 
     async def upcoming(self, tenant: str, limit: int) -> list[Upcoming]:
         """Return the next fires, at most one per job, earliest first."""

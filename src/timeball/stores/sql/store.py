@@ -29,6 +29,7 @@ from timeball.stores.sql.overview.fleet import FleetReads
 from timeball.stores.sql.overview.lanes import Lanes
 from timeball.stores.sql.overview.present import PresentReads
 from timeball.stores.sql.overview.recent_runs import RecentRuns
+from timeball.stores.sql.overview.starts import StartReads
 from timeball.stores.sql.overview.statistics import Statistics
 from timeball.stores.sql.planning.forecast import Forecasts
 from timeball.stores.sql.planning.planning_failures import PlanningFailures
@@ -80,6 +81,7 @@ class SqlStore(
     AttentionReads,
     Lanes,
     RecentRuns,
+    StartReads,
     Tenants,
     TenantDeletions,
     UsageSums,

@@ -40,7 +40,13 @@ export function usePreview(job: Job) {
 
 export function WordsSection({ job }: { job: Job }) {
   const preview = usePreview(job)
-  const words = jobWords(job, preview.data?.description ?? null)
+  const starts = useQuery({
+    queryKey: keys.job(job.jobId, 'slo'),
+    queryFn: ({ signal }) => api.get('/v1/slo', { query: { jobId: job.jobId }, signal }),
+    enabled: job.slo !== undefined,
+    staleTime: 30_000,
+  })
+  const words = jobWords(job, preview.data?.description ?? null, starts.data)
   return (
     <Section title="Definition">
       {job.description !== '' && (

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import type { Job } from '@/api/types'
-import { jobWords, taskWords } from './words'
+import type { Job, SloAnswer } from '@/api/types'
+import { jobWords, sloText, taskWords } from './words'
 
 const job = (rest: Partial<Job> = {}): Job =>
   ({
@@ -23,6 +23,23 @@ const job = (rest: Partial<Job> = {}): Job =>
 
 const text = (found: Job, description: string | null = null) =>
   Object.fromEntries(jobWords(found, description).map(item => [item.label, item.text]))
+
+describe('sloText', () => {
+  const slo = { startWithin: '5s', objective: 99.9 }
+  const window = { window: '1h', starts: 10, late: 0, burnRate: 0.5, budgetLeft: 1 }
+
+  it('says the target alone until starts were counted', () => {
+    expect(sloText(slo)).toBe('99.9 % start within 5s.')
+  })
+
+  it('says what is left of the budget', () => {
+    const month = { window: '30d', starts: 4000, late: 1, burnRate: 0.25, budgetLeft: 0.75 }
+    const found = { at: '', items: [], total: [window, month], capped: false } as SloAnswer
+    expect(sloText(slo, found)).toBe(
+      '99.9 % start within 5s. In 30d, 1 of 4000 started late: 75.0 % of the error budget is left; burn rate of the last hour 0.5.',
+    )
+  })
+})
 
 describe('jobWords', () => {
   it('says what is usual in a few sentences', () => {

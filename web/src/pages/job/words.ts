@@ -1,4 +1,4 @@
-import type { Job } from '@/api/types'
+import type { Job, SloAnswer } from '@/api/types'
 
 /** Describes the definition of a job in sentences. Fields with their default values are left out. */
 
@@ -42,7 +42,7 @@ function commandText(command: string | readonly string[]): string {
 }
 
 /** `description` is the server's description of the schedule. */
-export function jobWords(job: Job, description: string | null): Words[] {
+export function jobWords(job: Job, description: string | null, starts?: SloAnswer): Words[] {
   const words: Words[] = [{ label: 'When', text: description ?? scheduleText(job) }]
   const limits = [
     job.startAt === undefined ? null : `not before ${job.startAt}`,
@@ -63,6 +63,7 @@ export function jobWords(job: Job, description: string | null): Words[] {
   if (job.timeout !== null) words.push({ label: 'Timeout', text: `An attempt is stopped after ${job.timeout}.` })
   if (job.startDeadline !== undefined)
     words.push({ label: 'Deadline', text: `Skipped if it has not started ${job.startDeadline} after its time.` })
+  if (job.slo !== undefined) words.push({ label: 'Objective', text: sloText(job.slo, starts) })
   if (String(job.priority) !== 'medium') words.push({ label: 'Priority', text: capital(`${job.priority}.`) })
   if (job.concurrency !== undefined)
     words.push({
@@ -81,6 +82,17 @@ export function jobWords(job: Job, description: string | null): Words[] {
   if (job.delivery === 'at_most_once')
     words.push({ label: 'Delivery', text: 'At most once: an attempt whose worker is lost is not repeated.' })
   return words
+}
+
+/** The lateness objective, with what is left of its error budget once the server has counted the starts. */
+export function sloText(slo: NonNullable<Job['slo']>, starts?: SloAnswer): string {
+  const target = `${slo.objective} % start within ${slo.startWithin}.`
+  const hour = starts?.total.at(0)
+  const month = starts?.total.at(-1)
+  if (hour === undefined || month === undefined || month.budgetLeft === null) return target
+  const left = `${(month.budgetLeft * 100).toFixed(1)} % of the error budget is left`
+  const burnRate = hour.burnRate === null ? '' : `; burn rate of the last hour ${hour.burnRate}`
+  return `${target} In ${month.window}, ${month.late} of ${month.starts} started late: ${left}${burnRate}.`
 }
 
 /** Describes a schedule without the server, for a server that does not describe this kind of schedule. */

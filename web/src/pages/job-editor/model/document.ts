@@ -49,6 +49,7 @@ const FIELD_ORDER = [
   'delivery',
   'preemptible',
   'resultLocation',
+  'slo',
   'tags',
   'userId',
 ] as const
