@@ -1007,6 +1007,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/slo": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Compare starts with the lateness objectives
+         * @description For a job, or for all jobs with a tag that have an objective (`slo`): how many runs had to start in the last hour to 30 days, how many were late, how fast the error budget is used, and how much is left.
+         */
+        get: operations["getSlo"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/usage": {
         parameters: {
             query?: never;
@@ -1756,6 +1776,8 @@ export interface components {
             preemptible?: boolean;
             /** @default null */
             resultLocation?: string | null;
+            /** @default null */
+            slo?: components["schemas"]["Slo"] | null;
             /** @default [] */
             tags?: string[];
             /** @default  */
@@ -2039,6 +2061,11 @@ export interface components {
          * @enum {unknown}
          */
         Overlap: "allow" | "cancel_previous" | "queue" | "queue_one" | "skip" | "terminate_previous";
+        /** Slo */
+        Slo: {
+            startWithin: string | number;
+            objective: number;
+        };
         /**
          * FollowingJob
          * @description A job that fires when runs of another job end: `followJob` instead of a schedule.
@@ -2113,6 +2140,8 @@ export interface components {
             preemptible?: boolean;
             /** @default null */
             resultLocation?: string | null;
+            /** @default null */
+            slo?: components["schemas"]["Slo"] | null;
             /** @default [] */
             tags?: string[];
             /** @default  */
@@ -2208,6 +2237,8 @@ export interface components {
             preemptible?: boolean;
             /** @default null */
             resultLocation?: string | null;
+            /** @default null */
+            slo?: components["schemas"]["Slo"] | null;
             /** @default [] */
             tags?: string[];
             /** @default  */
@@ -2316,6 +2347,7 @@ export interface components {
             delivery: string;
             preemptible?: boolean;
             resultLocation?: string;
+            slo?: components["schemas"]["Slo"];
             tags: string[];
             userId: string;
             scheduleType: string;
@@ -2403,6 +2435,7 @@ export interface components {
             delivery: string;
             preemptible?: boolean;
             resultLocation?: string;
+            slo?: components["schemas"]["Slo"];
             tags: string[];
             userId: string;
             scheduleType: string;
@@ -2500,6 +2533,8 @@ export interface components {
             preemptible?: boolean | null;
             /** @default null */
             resultLocation?: string | null;
+            /** @default null */
+            slo?: components["schemas"]["Slo"] | null;
             /** @default null */
             tags?: string[] | null;
             /** @default null */
@@ -2889,6 +2924,7 @@ export interface components {
             delivery: string;
             preemptible?: boolean;
             resultLocation?: string;
+            slo?: components["schemas"]["Slo"];
             tags: string[];
             userId: string;
             scheduleType: string;
@@ -3033,6 +3069,8 @@ export interface components {
             preemptible?: boolean;
             /** @default null */
             resultLocation?: string | null;
+            /** @default null */
+            slo?: components["schemas"]["Slo"] | null;
             /** @default [] */
             tags?: string[];
             /** @default  */
@@ -3075,6 +3113,7 @@ export interface components {
             delivery: string;
             preemptible?: boolean;
             resultLocation?: string;
+            slo?: components["schemas"]["Slo"];
             tags: string[];
             userId: string;
             scheduleType: string;
@@ -3163,6 +3202,8 @@ export interface components {
             preemptible?: boolean | null;
             /** @default null */
             resultLocation?: string | null;
+            /** @default null */
+            slo?: components["schemas"]["Slo"] | null;
             /** @default null */
             tags?: string[] | null;
             /** @default null */
@@ -3844,6 +3885,28 @@ export interface components {
             counts: {
                 [key: string]: number;
             };
+        };
+        /** SloAnswer */
+        SloAnswer: {
+            at: string;
+            items: components["schemas"]["JobSlo"][];
+            total: components["schemas"]["SloWindow"][];
+            capped: boolean;
+        };
+        /** JobSlo */
+        JobSlo: {
+            jobId: string;
+            jobName: string;
+            slo: components["schemas"]["Slo"];
+            windows: components["schemas"]["SloWindow"][];
+        };
+        /** SloWindow */
+        SloWindow: {
+            window: string;
+            starts: number;
+            late: number;
+            burnRate: number | null;
+            budgetLeft: number | null;
         };
         /** UsageList */
         UsageList: {
@@ -7079,6 +7142,38 @@ export interface operations {
             };
             401: components["responses"]["Problem401"];
             403: components["responses"]["Problem403"];
+            422: components["responses"]["Problem422"];
+            429: components["responses"]["Problem429"];
+            500: components["responses"]["Problem500"];
+            503: components["responses"]["Problem503"];
+        };
+    };
+    getSlo: {
+        parameters: {
+            query?: {
+                /** @description A job. */
+                jobId?: string;
+                /** @description All jobs with this tag that have an objective. */
+                tag?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Done. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SloAnswer"];
+                };
+            };
+            401: components["responses"]["Problem401"];
+            403: components["responses"]["Problem403"];
+            404: components["responses"]["Problem404"];
             422: components["responses"]["Problem422"];
             429: components["responses"]["Problem429"];
             500: components["responses"]["Problem500"];
