@@ -58,6 +58,7 @@ QUERIES: Final = {
     "GET /v1/forecast": "?bucket=1h",
     "GET /v1/stats": "?window=24h",
     "GET /v1/timeline": "?by=tag&lanes=10",
+    "GET /v1/slo": "?tag=etl",
     "GET /v1/usage": "?groupBy=user,day&from=2026-11-01",
     "GET /v1/backfills": "?jobId=$JOB",
     "GET /v1/audit-log": "?action=job.*&limit=10",

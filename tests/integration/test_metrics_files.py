@@ -27,7 +27,7 @@ from timeball.worker.worker import Worker
 RULES: list[dict[str, Any]] = yaml.safe_load((ROOT / "deploy/prometheus/alerts.yml").read_text("utf-8"))["groups"][0][
     "rules"
 ]
-DASHBOARD: dict[str, Any] = json.loads((ROOT / "deploy/grafana/timeball.json").read_text("utf-8"))
+DASHBOARD: dict[str, Any] = json.loads((ROOT / "deploy/grafana/dashboards/timeball.json").read_text("utf-8"))
 OF_PROMETHEUS = {"up"}
 """Metrics that Prometheus itself makes."""
 OF_TARGETS = {"job", "instance"}

@@ -20,7 +20,7 @@ from tests.parts.monitoring import RULES, Prometheus, Receiver, monitoring
 from tests.support.postgres import PostgresServer
 from tests.support.processes import Api, free_port, running_server, start_worker, until
 
-DASHBOARD = json.loads((ROOT / "deploy/grafana/timeball.json").read_text("utf-8"))
+DASHBOARD = json.loads((ROOT / "deploy/grafana/dashboards/timeball.json").read_text("utf-8"))
 ALERT_SECONDS = 60
 """Maximum number of seconds until an alert arrives. A lease takes 15 s to lapse, a loop 10 s to count as failed."""
 
@@ -48,6 +48,8 @@ def await_alert(receiver: Receiver, name: str, **labels: str) -> None:
 def test_the_rules_are_valid_and_fire_on_what_they_describe(tmp_path: Path) -> None:
     promtool = require("promtool")
     subprocess.run([promtool, "check", "rules", RULES], check=True, capture_output=True)
+    config = ["check", "config", "--syntax-only", RULES.with_name("prometheus.yml")]
+    subprocess.run([promtool, *config], check=True, capture_output=True)
     for file in (RULES, Path(__file__).with_name("alerts_test.yml")):
         shutil.copy(file, tmp_path)
     tested = subprocess.run(

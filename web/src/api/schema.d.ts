@@ -3889,19 +3889,19 @@ export interface components {
         /** SloAnswer */
         SloAnswer: {
             at: string;
-            items: components["schemas"]["JobSlo"][];
-            total: components["schemas"]["SloWindow"][];
+            items: components["schemas"]["JobSloView"][];
+            total: components["schemas"]["SloWindowView"][];
             capped: boolean;
         };
-        /** JobSlo */
-        JobSlo: {
+        /** JobSloView */
+        JobSloView: {
             jobId: string;
             jobName: string;
             slo: components["schemas"]["Slo"];
-            windows: components["schemas"]["SloWindow"][];
+            windows: components["schemas"]["SloWindowView"][];
         };
-        /** SloWindow */
-        SloWindow: {
+        /** SloWindowView */
+        SloWindowView: {
             window: string;
             starts: number;
             late: number;

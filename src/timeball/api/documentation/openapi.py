@@ -26,6 +26,7 @@ TAGS: Final = {
     "forecast": "Expected fires, compared with the capacity of the workers",
     "stats": "The aggregates of an overview",
     "timeline": "Runs and coming fires, in lanes",
+    "slo": "Starts of runs, compared with the objectives of their jobs",
     "usage": "What runs used, and what that costs",
     "workers": "The processes that execute runs",
     "events": "Changes of runs, jobs and workers, as they happen",

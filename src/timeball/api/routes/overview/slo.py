@@ -17,7 +17,7 @@ from timeball.domain.job.slo import WINDOWS, Slo, Starts
 from timeball.operation.overview.slo import slo_of_job, slo_of_tag
 
 
-class SloWindow(Struct, frozen=True, rename="camel", kw_only=True):
+class SloWindowView(Struct, frozen=True, rename="camel", kw_only=True):
     window: str
     """The length of time before now."""
     starts: int
@@ -29,18 +29,18 @@ class SloWindow(Struct, frozen=True, rename="camel", kw_only=True):
     """The share of the error budget of the window that is left; negative if the objective is not met."""
 
 
-class JobSlo(Struct, frozen=True, rename="camel", kw_only=True):
+class JobSloView(Struct, frozen=True, rename="camel", kw_only=True):
     job_id: str
     job_name: str
     slo: Slo
-    windows: list[SloWindow]
+    windows: list[SloWindowView]
 
 
 class SloAnswer(Struct, frozen=True, rename="camel", kw_only=True):
     at: str
-    items: list[JobSlo]
+    items: list[JobSloView]
     """The jobs with an objective."""
-    total: list[SloWindow]
+    total: list[SloWindowView]
     """All of them together: their starts, and the sum of their budgets."""
     capped: bool
     """True if a window has more runs than were counted: then the newest ones stand for all."""
@@ -58,7 +58,9 @@ async def read(call: Call) -> Answer:
         SloAnswer(
             at=render(found.now),
             items=[
-                JobSlo(job_id=each.job.id, job_name=each.job.spec.name, slo=each.slo, windows=_windows(each.windows))
+                JobSloView(
+                    job_id=each.job.id, job_name=each.job.spec.name, slo=each.slo, windows=_windows(each.windows)
+                )
                 for each in found.items
             ],
             total=_windows(found.total),
@@ -67,9 +69,9 @@ async def read(call: Call) -> Answer:
     )
 
 
-def _windows(found: Sequence[Starts]) -> list[SloWindow]:
+def _windows(found: Sequence[Starts]) -> list[SloWindowView]:
     return [
-        SloWindow(
+        SloWindowView(
             window=name,
             starts=each.count,
             late=each.late,
