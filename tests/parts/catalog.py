@@ -238,5 +238,26 @@ _PARTS = (
         find=_find_base,
         install=_install_base,
     ),
+    Part(
+        name="prometheus",
+        purpose="scrapes servers and workers, and evaluates the alert rules (the package of the system)",
+        size="90 MB",
+        find=_find_program("prometheus"),
+        install=_install_prometheus,
+    ),
+    Part(
+        name="promtool",
+        purpose="checks and tests the alert rules (comes with Prometheus)",
+        size="1 MB",
+        find=_find_program("promtool"),
+        install=_install_prometheus,
+    ),
+    Part(
+        name="prometheus-alertmanager",
+        purpose="sends alerts to a receiver (the package of the system)",
+        size="45 MB",
+        find=_find_program("prometheus-alertmanager"),
+        install=_install_prometheus,
+    ),
 )
 PARTS = {part.name: part for part in _PARTS}
