@@ -23,11 +23,17 @@ READ_AS_DATA = {"tzdata"}
 """Distributions whose files are read; a module of theirs is imported by name at most."""
 
 
+EXTRAS = {"otel": {"telemetry/otel.py"}}
+"""The modules that import what an extra installs."""
+
+
 def imported() -> dict[str, str]:
     """The distributions that modules of Timeball import from, each with one of these modules."""
     owners = packages_distributions()
     found: dict[str, str] = {}
     for path, module in modules().items():
+        if any(path in paths for paths in EXTRAS.values()):
+            continue
         for node in ast.walk(module):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -43,6 +49,19 @@ def test_what_is_imported_is_declared_and_what_is_declared_is_imported() -> None
     found = imported()
     assert {name: where for name, where in found.items() if name not in names} == {}
     assert names - found.keys() == READ_AS_DATA
+
+
+def test_modules_of_extras_are_imported_in_functions_only() -> None:
+    """A process that does not use an extra needs none of its distributions."""
+    names = {f"timeball.{path.removesuffix('.py').replace('/', '.')}" for paths in EXTRAS.values() for path in paths}
+    eager = {
+        path: node.module
+        for path, module in modules().items()
+        for node in module.body
+        if isinstance(node, ast.ImportFrom) and node.module in names
+    }
+    assert eager == {}
+    assert PROJECT["optional-dependencies"].keys() == {"dev", "docs", *EXTRAS}
 
 
 def test_every_dependency_says_what_it_is_for() -> None:

@@ -34,6 +34,7 @@ class RecordedAttempt:
         self.task = task
         self.tenant = tenant
         self.addresses = addresses
+        self.traceparent: str | None = None
         self.cancelled = False
         self.chunks: list[tuple[str, str]] = []
         self.steps: list[tuple[float, str]] = []

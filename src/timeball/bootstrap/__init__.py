@@ -127,7 +127,14 @@ async def _up(config: UpConfig) -> int:
         server = started.server
         beats = heartbeat_thread.to_store(config, server.context.store)
         await bootstrap_worker.start_worker(
-            config, server.gateway, stack, stop, bounds=bounds, descriptors=descriptors, beats=beats
+            config,
+            server.gateway,
+            stack,
+            stop,
+            bounds=bounds,
+            descriptors=descriptors,
+            beats=beats,
+            tracing=server.context.tracing,
         )
         tune_interpreter()
         greeting.greet(started, config, await greeting.sign_in_link(started))
@@ -159,6 +166,7 @@ async def _worker(config: WorkerConfig, process: Supervised | None = None) -> in
     from timeball.bootstrap import heartbeat_thread
     from timeball.bootstrap import worker as bootstrap_worker
     from timeball.bootstrap.descriptors import raise_limit
+    from timeball.bootstrap.tracing import open_tracing
     from timeball.worker.transport.http_worker_protocol import HttpWorkerProtocol
 
     stop = StopSignals(process.lifeline if process is not None else None)
@@ -171,7 +179,15 @@ async def _worker(config: WorkerConfig, process: Supervised | None = None) -> in
         )
         beats = heartbeat_thread.over_http(config)
         worker = await bootstrap_worker.start_worker(
-            config, dispatch, stack, stop, bounds=bounds, descriptors=descriptors, beats=beats, alone=True
+            config,
+            dispatch,
+            stack,
+            stop,
+            bounds=bounds,
+            descriptors=descriptors,
+            beats=beats,
+            alone=True,
+            tracing=open_tracing(config, stack),
         )
         tune_interpreter()
         _log.info("worker is up", name=config.name, slots=bounds.slots, servers=", ".join(config.servers))

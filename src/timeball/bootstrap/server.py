@@ -24,6 +24,7 @@ from timeball.bootstrap import admin_key
 from timeball.bootstrap.private_files import close_files
 from timeball.bootstrap.process import StopSignals
 from timeball.bootstrap.tls import Certificate
+from timeball.bootstrap.tracing import open_tracing
 from timeball.config import ServerConfig, remember
 from timeball.domain.errors import Conflict
 from timeball.operation.storage.large_values import LargeValueStore, ValuePlace
@@ -73,6 +74,7 @@ async def start_server(
     key, is_new = admin_key.find(config)
     await admin_key.allow(store, key, config)
     large_value_store = await _large_value_store(config, store)
+    tracing = open_tracing(config, stack)
     archive, archiver = await _archive(config, store, large_value_store, stack)
     server = Server(
         store,
@@ -83,6 +85,7 @@ async def start_server(
         archive=archive,
         large_value_store=large_value_store,
         with_loops=config.loops,
+        tracing=tracing,
     )
     await server.read_limits()
     server.start()

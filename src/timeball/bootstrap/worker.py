@@ -32,6 +32,7 @@ from timeball.executors.python.warm.processes import PythonProcesses
 from timeball.executors.script import ScriptExecutor
 from timeball.executors.shell import ShellExecutor
 from timeball.ports.executor import Executor, ExecutorAttempt
+from timeball.ports.tracing import Tracing
 from timeball.ports.worker_protocol import MAX_FUNCTIONS, RegisterWorker, WorkerProtocol
 from timeball.worker.worker import Worker
 
@@ -48,9 +49,11 @@ async def start_worker(
     descriptors: Descriptors,
     beats: Connect,
     alone: bool = False,
+    tracing: Tracing | None = None,
 ) -> Worker:
     """Start a worker. `beats` opens the connection over which its lease is renewed while the event loop is blocked.
-    `alone` is True if the process contains only the worker, so that it may exit after a lost session.
+    `alone` is True if the process contains only the worker, so that it may exit after a lost session. Spans go to
+    `tracing`.
     """
     stack.enter_context(streams.listening())
     tasks.REGISTRY.add(tasks.noop, tasks.NOOP)
@@ -82,8 +85,16 @@ async def start_worker(
     registered = executors(config.scripts_dir, processes, python, stack)
     by_kind = {executor.kind: executor for executor in registered if _takes(config, executor.kind)}
     outlived = partial(_leave_threads, python) if alone else None
-    clock = system.SystemClock()
-    worker = Worker(dispatch, by_kind, clock, hello, rng=system.rng(), guard=guard, on_outlived=outlived)
+    worker = Worker(
+        dispatch,
+        by_kind,
+        system.SystemClock(),
+        hello,
+        rng=system.rng(),
+        guard=guard,
+        on_outlived=outlived,
+        tracing=tracing,
+    )
     if config.metrics_listen is not None:
         offer_metrics(worker, *config.metrics_listen, stack)
     await worker.start()

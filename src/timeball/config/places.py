@@ -40,6 +40,11 @@ def scripts_dir(given: Given) -> Path:
     return found
 
 
+def otlp_endpoint(given: Given) -> str | None:
+    """Return the endpoint that the variable of the OpenTelemetry SDKs names, if there is one."""
+    return given.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") or None
+
+
 def archive(given: Given, found: str | None) -> str | None:
     if found == LOCAL and not _is_embedded(given):
         raise InvalidSetting(

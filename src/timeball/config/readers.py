@@ -174,6 +174,24 @@ def public_url(value: Any) -> str:
     return url
 
 
+def collector_url(value: Any) -> str:
+    url = text(value).rstrip("/")
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("write an address like http://127.0.0.1:4318")
+    return url
+
+
+def ratio(value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = -1
+    if not 0 <= number <= 1:
+        raise ValueError("write a number from 0 to 1")
+    return number
+
+
 def folder(value: Any) -> Path:
     path = text(value)
     if "\0" in path:

@@ -362,6 +362,20 @@ class Logging:
         values.LOG_LEVEL, "how much to log", "--log-level", default="info", note="debug, info, warning or error"
     )
     log_format: str = setting(values.LOG_FORMAT, "how to log", "--log-format", default="text", note="text or json")
+    otlp_endpoint: str | None = setting(
+        values.OTLP_URL,
+        "where traces are sent, with OTLP over HTTP: an OpenTelemetry collector (needs timeball[otel])",
+        "--otlp-endpoint",
+        default=places.otlp_endpoint,
+        default_text="OTEL_EXPORTER_OTLP_ENDPOINT, else nowhere",
+        note="default: OTEL_EXPORTER_OTLP_ENDPOINT",
+    )
+    otlp_sample: float = setting(
+        values.RATIO,
+        "which part of the traces that begin here is sent; a trace of a client is sent if the client says so",
+        "--otlp-sample",
+        default=1.0,
+    )
 
 
 @dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)

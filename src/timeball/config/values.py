@@ -31,6 +31,8 @@ PROVIDER_URL: Final = Value(readers.provider_url, "URL", "`https://…`, or `htt
 TOKEN_LIFETIME: Final = Value(readers.token_lifetime, "TIME", "a time like 1h, at most 7d")
 ROLE_MAPPING: Final = Value(readers.role_mapping, "VALUE=ROLE", "a list of `VALUE=ROLE`, or pairs with commas")
 CLAIM: Final = Value(readers.identifier, "CLAIM", "the name of a claim, or its path like `realm_access.roles`")
+OTLP_URL: Final = Value(readers.collector_url, "URL", "`http://…` or `https://…`, without `/v1/traces`")
+RATIO: Final = Value(readers.ratio, "RATIO", "0 to 1")
 IDENTIFIER: Final = Value(readers.identifier, "TEXT", "ASCII characters without blanks")
 SCOPES: Final = Value(readers.scopes, "SCOPE", "a list of scopes, or scopes with commas")
 TEXT: Final = Value(readers.text, "TEXT", "some text")

@@ -4,7 +4,6 @@ attempt.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping
 from typing import Final
@@ -12,6 +11,7 @@ from typing import Final
 import msgspec
 
 from timeball.domain import instant
+from timeball.domain.run.trace import context_without_trace
 from timeball.job_user import JobUser
 from timeball.ports.executor import ExecutorAttempt
 
@@ -74,7 +74,7 @@ def encoded_parameters(attempt: ExecutorAttempt) -> bytes:
 
 
 def traceparent(attempt: ExecutorAttempt) -> str:
-    """Return the W3C trace context: one trace for a run and one span for each attempt, computed from their ids."""
-    trace = hashlib.sha256(attempt.run_id.encode()).hexdigest()[:32]
-    span = hashlib.sha256(f"{attempt.run_id}/{attempt.attempt}".encode()).hexdigest()[:16]
-    return f"00-{trace}-{span}-01"
+    """Return the W3C trace context for the job. If the run is in no trace, that is one trace for the run, and one span
+    for each attempt.
+    """
+    return attempt.traceparent or context_without_trace(attempt.run_id, attempt.attempt).render()

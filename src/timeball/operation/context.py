@@ -16,6 +16,7 @@ from timeball.ports.clock import Clock, Rng
 from timeball.ports.idle_workers import IdleWorkers, NoIdleWorkers
 from timeball.ports.metrics import ServerMetrics
 from timeball.ports.store.store import Store
+from timeball.ports.tracing import Tracing
 from timeball.ports.wakeups import Wakeups
 
 
@@ -42,6 +43,8 @@ class OperationContext:
     """The archive of finished runs that have left the store, if there is one."""
     large_value_store: LargeValueStore = field(default_factory=LargeValueStore)
     """Object storage for values that are too large for the store. The default offloads nothing."""
+    tracing: Tracing | None = None
+    """Where spans of traces go; None: no trace is recorded."""
 
     def for_request(self, request: AuditedRequest) -> OperationContext:
         """Return the same context, whose store appends the entry of the request to the audit log."""

@@ -48,6 +48,8 @@ class ExecutorAttempt(Protocol):
     tenant: str
     addresses: AddressLists
     """Those of the tenant: to which addresses its HTTP jobs may connect."""
+    traceparent: str | None
+    """The position in the trace of the attempt, as in the header `traceparent`; None if the run is in no trace."""
 
     def log(self, stream: str, text: str) -> None:
         """Append output to a stream of the attempt. The worker limits how much is kept. This never blocks."""

@@ -23,6 +23,7 @@ from timeball.domain.errors import Unavailable
 from timeball.domain.instant import DAY, Micros
 from timeball.domain.network.address_lists import AddressLists
 from timeball.domain.run.lifecycle import Outcome
+from timeball.domain.run.trace import MAX_TRACEPARENT_LENGTH
 from timeball.domain.tenant import DEFAULT_TENANT
 from timeball.ports.attempt import AttemptIdentity
 
@@ -125,6 +126,9 @@ class Assignment(AttemptIdentity, frozen=True, rename="camel", omit_defaults=Tru
     """The tenant of the job. The worker keeps the processes of different tenants apart. Older servers do not name it,
     and newer ones name it only if it is not the default one.
     """
+    traceparent: str | None = None
+    """The trace that the attempt continues. None: the run is in no trace, and the worker passes one of the run to the
+    job."""
 
 
 class Poll(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
@@ -246,6 +250,8 @@ class Ended(AttemptIdentity, frozen=True, rename="camel", omit_defaults=True, kw
     """The host and port that an `http` attempt called. The whole fleet shares the circuit breaker of a host."""
     placed: bool = False
     """True if the job has a `resultLocation`. Only a hint: the server reads the location from the spec of the run."""
+    traceparent: Annotated[str, Meta(max_length=MAX_TRACEPARENT_LENGTH)] | None = None
+    """The position in the trace at which the attempt ended; None if its assignment named no trace."""
 
 
 class Report(Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):

@@ -13,6 +13,7 @@ from timeball.operation.storage.search_archive import Archive
 from timeball.ports.clock import Clock, Rng
 from timeball.ports.store.maintenance import Archiver
 from timeball.ports.store.store import Store
+from timeball.ports.tracing import Tracing
 from timeball.server.loop import Loop
 from timeball.server.loops.backfiller import Backfiller
 from timeball.server.loops.cancel_sender import CancelSender
@@ -49,14 +50,22 @@ class Server:
         archive: Archive | None = None,
         large_value_store: LargeValueStore | None = None,
         with_loops: bool = True,
+        tracing: Tracing | None = None,
     ) -> None:
         """`keep_for` is the time for which history is kept; None keeps all. With an `archiver`, runs are archived
         before they are deleted, and can be read through `archive`. Large values go to `large_value_store`, if there is
-        one. Without `with_loops`, only loops run that this server needs to answer its clients and workers."""
+        one, and spans to `tracing`. Without `with_loops`, only loops run that this server needs to answer its clients
+        and workers."""
         wakeups = LocalWakeups(store.wake_all)
         store.listen(wakeups.deliver)
         context = OperationContext(
-            store, clock, rng, wakeups, archive=archive, large_value_store=large_value_store or LargeValueStore()
+            store,
+            clock,
+            rng,
+            wakeups,
+            archive=archive,
+            large_value_store=large_value_store or LargeValueStore(),
+            tracing=tracing,
         )
         settle = Settle(context)
         self.gateway = WorkerGateway(context, settle)

@@ -80,6 +80,7 @@ class HeldAttempt(Struct, eq=False):
     task: Task
     tenant: str
     addresses: AddressLists = NO_LISTS
+    traceparent: str | None = None
     started_at: Micros | None = None
     reported_start: bool = False
     """True if the start of the attempt was reported to the server."""
@@ -129,6 +130,7 @@ class HeldAttempt(Struct, eq=False):
             work.task,
             assignment.tenant,
             addresses.get(assignment.tenant, NO_LISTS) if addresses else NO_LISTS,
+            assignment.traceparent,
         )
 
     @property

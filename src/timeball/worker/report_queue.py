@@ -147,6 +147,7 @@ def _ended(attempt: HeldAttempt, now: Micros) -> Ended:
         took=0 if began is None else attempt.ended_at - began,
         host=None if began is None else attempt.work.host,
         placed=attempt.spec.result_location is not None,
+        traceparent=assignment.traceparent,
     )
 
 

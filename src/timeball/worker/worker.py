@@ -19,8 +19,10 @@ from timeball.domain.instant import MINUTE, SECOND, Micros
 from timeball.ports.clock import Clock, Rng
 from timeball.ports.executor import Executor, ExecutorAttempt
 from timeball.ports.process_guard import Guard
+from timeball.ports.tracing import Tracing
 from timeball.ports.worker_protocol import Beat, PollResponse, RegisterWorker, WorkerProtocol
 from timeball.worker.attempt import HeldAttempt, Stop
+from timeball.worker.attempt_spans import ExecuteSpans
 from timeball.worker.attempts import Attempts
 from timeball.worker.report_queue import ReportContent, ReportQueue
 from timeball.worker.session import ANSWER, Backoff, ServerSession, error_text
@@ -60,9 +62,10 @@ class Worker:
         rng: Rng,
         guard: Guard | None = None,
         on_outlived: Callable[[Sequence[ExecutorAttempt]], None] | None = None,
+        tracing: Tracing | None = None,
     ) -> None:
         """`on_outlived` is called with attempts that still execute when the lease of their lost session is
-        about to lapse.
+        about to lapse. Spans go to `tracing`.
         """
         self._dispatch = dispatch
         self._clock = clock
@@ -70,6 +73,7 @@ class Worker:
         self._rng = rng
         self._guard = guard
         self._outlived = on_outlived
+        self._spans = None if tracing is None else ExecuteSpans(tracing, clock, hello.name)
         self._alarms = Timers(clock)
         self._outbox = ReportQueue(clock, self._alarms)
         self._attempts = Attempts(
@@ -258,6 +262,8 @@ class Worker:
 
     def _kill_everything(self) -> None:
         lost = self._attempts.lose_all()
+        if self._spans is not None:
+            self._spans.lost()
         if self._guard is not None:
             self._guard.kill_all()
         self._outbox.clear()
@@ -331,7 +337,8 @@ class Worker:
             self._leaving = asyncio.create_task(self._leave(), name="timeball worker leaving")
             self._attempts.closed = True  # assignments of the same answer are released
         self.taken_attempts += len(orders.assignments)
-        self._attempts.take(orders.assignments, arrived, orders.addresses)  # first: this answer may cancel new attempts
+        assignments = orders.assignments if self._spans is None else self._spans.assigned(orders.assignments)
+        self._attempts.take(assignments, arrived, orders.addresses)  # first: this answer may cancel new attempts
         for token in orders.lost:
             self._attempts.stop(token, Stop.LOST)
         for token in orders.cancel:
@@ -344,7 +351,11 @@ class Worker:
 
     def confirmed(self, batch: ReportContent) -> None:
         self._attempts.confirm(batch.ended)
+        if self._spans is not None and batch.ended:
+            self._spans.ended(batch.ended)
 
     def refused(self, tokens: list[int]) -> None:
         for token in tokens:
             self._attempts.stop(token, Stop.LOST)
+        if self._spans is not None:
+            self._spans.lost(tokens)

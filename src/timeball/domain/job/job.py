@@ -293,10 +293,11 @@ class Job(Struct, frozen=True, gc=False, kw_only=True):
     slot: int | None = None
     """The second of the day at which the job fires within its window, if its schedule is a window."""
     last_span: str | None = None
-    """The id of the ledger row of the newest fires, if they were missed or skipped. The next such fire extends the row.
-    """
+    """The id of the ledger row of the newest fires, if they were missed or skipped. The next one extends the row."""
     created_by: str | None = None
     """The id of the credential with which the job was submitted, if it is known."""
+    traceparent: str | None = None
+    """The trace that the runs of a one-shot continue, as in the header `traceparent`. None: each run begins its own."""
     upstream_events: tuple[Micros, ...] = ()
     """For a job that follows another job: its fires that are not planned yet, in order. Loaded only for planning."""
 

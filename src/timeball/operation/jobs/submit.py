@@ -23,6 +23,7 @@ from timeball.domain.schedule.closed_times import Closures
 from timeball.domain.schedule.schedule import Date, Follow, Immediate, Window
 from timeball.operation.context import OperationContext
 from timeball.operation.group_commit import GroupCommit
+from timeball.operation.jobs import submit_spans
 from timeball.operation.jobs.check_priority import refused_priority
 from timeball.operation.jobs.check_tasks import CHECKED, refused_tasks
 from timeball.operation.jobs.follow import followed, pointed_at
@@ -57,6 +58,8 @@ class NewJob(Struct, frozen=True, gc=False):
     """The approximate size of the request."""
     request: AuditedRequest | None = None
     """The request for the audit log, which also has the credential; None: the job has no author."""
+    traceparent: str | None = None
+    """The trace of the client, as in the header `traceparent`. The runs of a one-shot continue it."""
 
 
 class Created(Struct, frozen=True, gc=False):
@@ -97,6 +100,16 @@ class Submit:
         self._commit = GroupCommit(self._persist, max_waiting=MAX_WAITING_JOBS, sizes=context.metrics.submits)
 
     async def __call__(self, jobs: Sequence[NewJob]) -> list[Created | TimeballError]:
+        if (tracing := self._context.tracing) is None:
+            return await self._create(jobs)
+        start = tracing.now()
+        created = await self._create(jobs)
+        pairs = zip(jobs, created, strict=True)
+        new = [(job, each.job_id) for job, each in pairs if isinstance(each, Created) and each.job is not None]
+        submit_spans.record(tracing, [(j, job.tenant, job.spec.name, job.traceparent) for job, j in new], start)
+        return created
+
+    async def _create(self, jobs: Sequence[NewJob]) -> list[Created | TimeballError]:
         if Follow in _schedule_types(jobs):
             jobs = await self._named_by_ids(jobs)
         if jobs and self._context.large_value_store.takes and max(map(_SIZE, jobs)) > LARGE:
@@ -258,6 +271,9 @@ class Submit:
             job, fire = planning.begin(job_id, new.tenant, new.spec, now, by)
         except InvalidSchedule as error:
             return error
+        tracing = self._context.tracing
+        if (tracing is not None or new.traceparent is not None) and new.spec.one_shot:
+            job = job.with_(traceparent=submit_spans.context_for_runs(tracing, new.traceparent, job_id))
         runs: tuple[NewRun, ...] = ()
         if fire is not None:
             runs = (new_run(job, run_id, fire.origin, fire.fire_time, now, eligible_at=fire.eligible_at),)

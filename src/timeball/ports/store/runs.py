@@ -52,6 +52,8 @@ class Claim(AttemptWithLocks, frozen=True, kw_only=True):
     tenant: str = DEFAULT_TENANT
     pool: str | None = None
     """The pool of the worker in which the run uses slots as well; None: it uses none."""
+    traceparent: str | None = None
+    """The trace that the run continues; None: it begins one of its own."""
 
 
 class Claimed(Struct, frozen=True):

@@ -37,4 +37,5 @@ def assignment_of(claim: Claim, now: Micros) -> Assignment:
         task=UNSET if claim.task is None else Raw(claim.task),
         # msgspec omits a default only if it is this very object.
         tenant=DEFAULT_TENANT if claim.tenant == DEFAULT_TENANT else claim.tenant,
+        traceparent=claim.traceparent,
     )

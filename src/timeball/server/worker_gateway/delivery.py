@@ -15,6 +15,7 @@ from timeball.domain.run.lifecycle import Released
 from timeball.operation.context import OperationContext
 from timeball.operation.runs.settle import Settle
 from timeball.ports.store.runs import Claim, Settlement
+from timeball.server.worker_gateway.attempt_spans import AttemptSpans
 from timeball.server.worker_gateway.background import BackgroundTasks
 from timeball.server.worker_gateway.idle_workers import IdleSessions
 from timeball.server.worker_gateway.session import WorkerSession
@@ -39,10 +40,13 @@ class Delivery:
         self._sessions = sessions
         self._idle = idle
         self._background = background
+        self._spans = None if context.tracing is None else AttemptSpans(context.tracing, context.store)
 
     async def deliver(self, claims: Sequence[Claim]) -> None:
         """Answer the polls that these runs were claimed for. If a run has large parameters, its poll is answered once
         they are read from object storage; the other polls do not wait."""
+        if self._spans is not None and claims:
+            claims = await self._spans.claimed(claims, self._store.now())
         late = {(claim.session, claim.poll) for claim in claims if is_offloaded(claim.spec)}
         if late:
             self._idle.withhold(late)

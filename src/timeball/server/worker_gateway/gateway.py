@@ -37,6 +37,7 @@ from timeball.ports.worker_protocol import (
     SessionLost,
     WorkerRegistered,
 )
+from timeball.server.worker_gateway.attempt_spans import AttemptSpans
 from timeball.server.worker_gateway.background import BackgroundTasks
 from timeball.server.worker_gateway.delivery import Delivery
 from timeball.server.worker_gateway.idle_workers import IdleSessions
@@ -61,6 +62,7 @@ class WorkerGateway:
         self._background = BackgroundTasks()
         self._idle = IdleSessions(context.clock)
         self._delivery = Delivery(context, settle, self._sessions, self._idle, self._background)
+        self._spans = None if context.tracing is None else AttemptSpans(context.tracing, context.store)
         self._renewals = GroupCommit(self._renew_all)
         self._closed = False
 
@@ -172,6 +174,8 @@ class WorkerGateway:
             if self._large_value_store.takes:
                 settlements = await offload_results(self._store, self._large_value_store, settlements, report.ended)
             settled = await self._settle(settlements)
+            if self._spans is not None:
+                self._spans.settled((each for each, done in zip(report.ended, settled, strict=True) if done), now)
             if None in settled:
                 stale.update(ended.token for ended, done in zip(report.ended, settled, strict=True) if done is None)
             for large in session.ended(report.ended):

@@ -8,13 +8,13 @@ from msgspec import Struct
 
 from timeball.stores.sql.changes import record_ends, record_new_runs
 from timeball.stores.sql.driver import Tx
-from timeball.stores.sql.schema.jobs import NEW_JOBS, PLACED_JOBS, PLANNED_JOBS, NewJobRow
+from timeball.stores.sql.schema.jobs import NEW_JOBS, PLACED_JOBS, PLANNED_JOBS, TRACED_JOBS, NewJobRow
 from timeball.stores.sql.schema.runs import NEW_HISTORY, NEW_RUNS, RULED_HISTORY, RULED_RUNS, NewHistoryRow, NewRunRow
 from timeball.stores.sql.schema.table import Table, as_tuple
 
 
 async def insert_jobs(tx: Tx, rows: Sequence[NewJobRow]) -> None:
-    await _insert(tx, (PLACED_JOBS, PLANNED_JOBS, NEW_JOBS), rows)
+    await _insert(tx, (TRACED_JOBS, PLACED_JOBS, PLANNED_JOBS, NEW_JOBS), rows)
 
 
 async def insert_run_rows(tx: Tx, rows: Sequence[NewRunRow]) -> None:

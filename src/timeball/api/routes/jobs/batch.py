@@ -107,7 +107,10 @@ ROUTES: Final = (
         reads_raw=True,
         limit=json_input.MAX_BATCH,
         answer=BatchAnswer,
-        headers={"Idempotency-Key": "Makes it safe to send the same batch again."},
+        headers={
+            "Idempotency-Key": "Makes it safe to send the same batch again.",
+            "traceparent": "The trace (W3C) that the runs of jobs that fire once continue.",
+        },
         example=_example(),
     ),
 )

@@ -17,6 +17,7 @@ from timeball.domain.identity.caller import Caller
 from timeball.domain.identity.permission import Permission
 from timeball.domain.instant import render
 from timeball.domain.job.job import JobSpec
+from timeball.domain.run import trace
 from timeball.domain.run.run import Run
 from timeball.domain.run.status import Status
 from timeball.jobspec import job_reader
@@ -94,9 +95,16 @@ def new_job(call: Call, body: job_reader.JobBody, key: str | None, size: int) ->
     if key is not None and body.key is not None and key != body.key:
         raise Invalid("the header Idempotency-Key has another value", "/idempotencyKey")
     key = key if body.key is None else body.key
+    parent = None if (header := call.headers.get(b"traceparent")) is None else _traceparent(header)
     if key is None:
-        return NewJob(caller.tenant, spec, size=size, request=call.audited)
-    return NewJob(caller.tenant, spec, key, job_reader.fingerprint(spec), size, call.audited)
+        return NewJob(caller.tenant, spec, size=size, request=call.audited, traceparent=parent)
+    return NewJob(caller.tenant, spec, key, job_reader.fingerprint(spec), size, call.audited, parent)
+
+
+def _traceparent(header: bytes) -> str | None:
+    """Return the trace that a client continues. A header that is not valid is ignored, as the standard asks."""
+    context = trace.parse(header.decode("latin-1"))
+    return None if context is None else context.render()
 
 
 def idempotency_key(call: Call) -> str | None:
@@ -244,7 +252,8 @@ ROUTES: Final = (
         answer=JobView,
         status=201,
         headers={
-            "Idempotency-Key": "A repeated request with this key and body gets the first answer and creates nothing."
+            "Idempotency-Key": "A repeated request with this key and body gets the first answer and creates nothing.",
+            "traceparent": "The trace (W3C) that the runs of a job that fires once continue.",
         },
         example=EXAMPLE,
     ),

@@ -10,7 +10,7 @@ from timeball.domain.job.job import Job, JobState, decode_spec, encode_spec
 from timeball.stores.sql.driver import Row, Tx
 from timeball.stores.sql.rows.unreadable import unread
 from timeball.stores.sql.rows.values import plain
-from timeball.stores.sql.schema.jobs import JobRow, NewJobRow, PlacedJobRow, PlannedJobRow
+from timeball.stores.sql.schema.jobs import JobRow, NewJobRow, PlacedJobRow, PlannedJobRow, TracedJobRow
 from timeball.stores.sql.schema.table import as_tuple
 
 WORKFLOW_TAG: Final = ""
@@ -23,6 +23,9 @@ _ID, _SPEC = map(JobRow.__struct_fields__.index, ("id", "spec"))
 
 def new_job_row(job: Job) -> NewJobRow:
     """Return the row of a new job. The type of the row says which columns it has."""
+    if job.traceparent is not None:
+        trace: Row = (job.traceparent,)
+        return TracedJobRow(*as_tuple(_one_shot(job)), *_planned(job), *trace)
     if job.spec.task_id is None and job.next_fire_at is None and job.plan_at is None:
         return _one_shot(job)
     if job.slot is None:
@@ -40,6 +43,7 @@ def job_row(job: Job) -> JobRow:
         job.last_span,
         job.deferred_fire,
         job.slot,
+        job.traceparent,
     )
     return JobRow(*as_tuple(_one_shot(job)), *_planned(job), *later)
 
@@ -93,6 +97,7 @@ def job_of(row: Row) -> Job:
         deferred_fire=found.owed,
         slot=found.slot,
         created_by=found.created_by,
+        traceparent=found.traceparent,
     )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from timeball.domain.dispatch.priority import rank
 from timeball.domain.dispatch.slot_pools import PoolRoom
 from timeball.domain.instant import Micros
-from timeball.domain.job.job import JobSpec
+from timeball.domain.job.job import Job, JobSpec
 from timeball.domain.run.run import NewRun
 from timeball.domain.task.task import Http, Python, Task, host_of, kind_of
 from timeball.domain.workflow.definition import Workflow
@@ -37,29 +37,29 @@ async def assign_on_submit(
     ((now, has_to_choose, failing_host, spare),) = await tx.fetch_unlocked(WAITING_NOW)
     if has_to_choose or (failing_host and await _call_failing_hosts(tx, submissions)):
         return None
-    ranked: list[tuple[Micros, Micros, str, NewRun, str, Task | Workflow | None]] = []
+    ranked: list[tuple[Micros, Micros, str, NewRun, str, Job]] = []
     for submission, spec in zip(submissions, specs, strict=True):
         for run in submission.runs:
             if not run.is_simple or submission.job.spec.task_id is not None:
                 return None
             if run.eligible_at <= now:
                 ranks = rank(run.eligible_at, run.priority, credit), run.fire_time, run.id
-                ranked.append((*ranks, run, spec, submission.job.spec.task))
+                ranked.append((*ranks, run, spec, submission.job))
     workers = dict(await tx.fetch_unlocked(THERE_FOR_ALL, b=[want.session for want in wants]))
     there = [want for want in wants if want.session in workers]
     slots = interleaved(there, len(ranked))
     ranked.sort()
     due = ranked[: len(slots)]
-    if (pools := _pools([task for *_, task in due], slots)) is None:
+    if (pools := _pools([job.spec.task for *_, job in due], slots)) is None:
         return None
     tokens: Sequence[int] = ()
     if due:
         tokens = [spare] if spare is not None and len(due) == 1 else await tx.tokens(len(due))
     claims: dict[str, Claim] = {}
     rows: dict[str, list[Row]] = {want.session: [] for want in slots[: len(due)]}
-    for (*_, run_id, run, spec, _), token, want, pool in zip(due, tokens, slots, pools, strict=False):
+    for (*_, run_id, run, spec, job), token, want, pool in zip(due, tokens, slots, pools, strict=False):
         rows[want.session].append(assigned_run_row(run, token))
-        claims[run_id] = _claim(run, spec, token, want, pool)
+        claims[run_id] = _claim(run, spec, token, want, pool, job.traceparent)
     for want in there:
         if theirs := rows.get(want.session):
             await tx.insert(HANDED_RUNS, theirs, **assigned(want.session, workers[want.session], want.poll, now))
@@ -102,7 +102,7 @@ def _pools(tasks: Sequence[Task | Workflow | None], slots: Sequence[SlotRequest]
     return pools
 
 
-def _claim(run: NewRun, spec: str, token: int, want: SlotRequest, pool: str | None) -> Claim:
+def _claim(run: NewRun, spec: str, token: int, want: SlotRequest, pool: str | None, traceparent: str | None) -> Claim:
     return Claim(
         session=want.session,
         poll=want.poll,
@@ -117,4 +117,5 @@ def _claim(run: NewRun, spec: str, token: int, want: SlotRequest, pool: str | No
         task=None,
         tenant=run.tenant,
         pool=pool,
+        traceparent=traceparent,
     )

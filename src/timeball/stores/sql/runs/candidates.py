@@ -41,6 +41,7 @@ class ClaimCandidate(Struct, frozen=True):
     ordering_key: str | None
     gated: int
     profile: str | None
+    traceparent: str | None
 
 
 _column = ClaimCandidate.__struct_fields__.index
@@ -128,7 +129,7 @@ def claim_row(
 
 def claim_of(row: Row, token: int, want: SlotRequest, pooled: bool) -> Claim:
     """Return the claim of a run. `pooled` is False if no run of the claim is in a slot pool."""
-    run_id, job_id, attempt, fire_time, eligible_at, serial, _, _, spec, task, tenant, key, _, profile = row
+    run_id, job_id, attempt, fire_time, eligible_at, serial, _, _, spec, task, tenant, key, _, profile, trace = row
     pools = None if want.room is None or not pooled else want.room.pools
     return Claim(
         session=want.session,
@@ -146,4 +147,5 @@ def claim_of(row: Row, token: int, want: SlotRequest, pooled: bool) -> Claim:
         slots=1 if profile is None else placement.need_of(profile).slots,
         tenant=tenant,
         pool=None if pools is None else pools.of(*sort_of(job_id, spec, task)),
+        traceparent=trace,
     )

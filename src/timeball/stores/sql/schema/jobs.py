@@ -41,6 +41,12 @@ class PlacedJobRow(PlannedJobRow, frozen=True):
     slot: int | None
 
 
+class TracedJobRow(PlannedJobRow, frozen=True):
+    """A new job whose runs continue a trace."""
+
+    traceparent: str | None
+
+
 class JobRow(PlannedJobRow, frozen=True):
     version: int
     state: str
@@ -49,6 +55,7 @@ class JobRow(PlannedJobRow, frozen=True):
     last_span: str | None
     owed: Micros | None
     slot: int | None
+    traceparent: str | None
 
 
 class VersionRow(Struct, frozen=True):
@@ -161,6 +168,7 @@ JOBS: Final = Table("jobs", JobRow)
 NEW_JOBS: Final = Table("jobs", NewJobRow)
 PLANNED_JOBS: Final = Table("jobs", PlannedJobRow)
 PLACED_JOBS: Final = Table("jobs", PlacedJobRow)
+TRACED_JOBS: Final = Table("jobs", TracedJobRow)
 VERSIONS: Final = Table("job_versions", VersionRow)
 TAGS: Final = Table("job_tags", TagRow)
 JOB_CALENDARS: Final = Table("job_calendars", JobCalendarRow)

@@ -51,7 +51,7 @@ c.id, c.job_id, c.attempt, c.fire_time, c.eligible_at, c.serial, c.priority, {no
 COALESCE(c.spec, j.spec),
 (SELECT t.spec FROM tasks t
   WHERE t.tenant = c.tenant AND t.id = CASE WHEN c.spec IS NULL THEN j.task_id ELSE c.task_id END),
-c.tenant, c.ordering_key, c.gated, c.profile
+c.tenant, c.ordering_key, c.gated, c.profile, j.traceparent
 
 -- name: put_off_runs
 -- Delay ready runs that cannot be claimed or begun now.
