@@ -301,6 +301,12 @@ async def test_the_life_of_a_run_as_users_see_it(api: Api, worker: FakeWorker) -
     assert text.text == "hello\nwor\ufffdld\n"
     lines = await api.get(f"{path}/logs", headers={"Accept": "application/json"})
     assert [line["text"] for line in lines["items"]] == ["hello\n", "wor\ufffdld\n"]
+    assert (await api("GET", f"{path}/logs?search=HELL")).text == "hello\n"
+    found = await api.get(f"{path}/logs?search=wor", headers={"Accept": "application/json"})
+    assert [(line["stream"], line["text"]) for line in found["items"]] == [("stdout", "wor\ufffdld")]
+    assert found["nextCursor"] is None
+    refused = await api("GET", f"{path}/logs?search=wor&follow=1")
+    assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "/search")
     address = await api.get(f"{path}/logs?as=url")
     assert address["url"].endswith(f"/v1/runs/{assigned['runId']}/logs")
     assert (await api("GET", address["url"])).text == text.text

@@ -181,6 +181,14 @@ class LogsQuery(Struct, frozen=True, rename="camel", forbid_unknown_fields=True,
     follow: Annotated[bool, Meta(description="Keep the connection open until the run ends (text only).")] = False
     cursor: Annotated[str, Meta(max_length=20, description="`nextCursor` of the previous page (JSON only).")] = ""
     limit: Limit = 1_000
+    search: Annotated[
+        str,
+        Meta(
+            max_length=500,
+            description="Only lines that contain this text, in any case; not with `follow`. A page of JSON ends after"
+            " 4 MiB of output or `limit` lines, so it may be empty and have a `nextCursor`.",
+        ),
+    ] = ""
 
 
 class JobLogsQuery(LogsQuery, frozen=True, rename="camel", forbid_unknown_fields=True, kw_only=True):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from timeball.domain.instant import Micros
-from timeball.domain.run.trace import Span
+from timeball.domain.run.trace import TraceSpan
 
 
 class Tracing(Protocol):
@@ -18,6 +18,6 @@ class Tracing(Protocol):
         """Return the wall clock of this machine, for the times of spans; nothing is decided by it."""
         ...
 
-    def record(self, spans: Sequence[Span]) -> None:
+    def record(self, spans: Sequence[TraceSpan]) -> None:
         """Take finished spans of sampled traces for export. Never blocks and never raises: spans may be lost."""
         ...

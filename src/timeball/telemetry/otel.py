@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
 from timeball.domain.instant import Micros
-from timeball.domain.run.trace import Span
+from timeball.domain.run.trace import TraceSpan
 
 MAX_WAITING: Final = 50_000
 """Maximum number of spans that wait for their export; more are dropped, and the exporter logs that."""
@@ -57,11 +57,11 @@ class OtlpTracing:
     def samples(self, trace_id: str) -> bool:
         return int(trace_id[16:], 16) < self._bound
 
-    def record(self, spans: Sequence[Span]) -> None:
+    def record(self, spans: Sequence[TraceSpan]) -> None:
         for span in spans:
             self._batches.on_end(self._readable(span))
 
-    def _readable(self, span: Span) -> ReadableSpan:
+    def _readable(self, span: TraceSpan) -> ReadableSpan:
         trace_id = int(span.trace_id, 16)
         return ReadableSpan(
             name=span.name,

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from timeball.domain.run import trace
 from timeball.domain.run.lifecycle import Failed
-from timeball.domain.run.trace import Span, TraceContext
+from timeball.domain.run.trace import TraceContext, TraceSpan
 from timeball.domain.task.task import kind_of
 from timeball.ports.clock import Clock
 from timeball.ports.tracing import Tracing
@@ -41,7 +41,7 @@ class ExecuteSpans:
     def ended(self, attempts: Iterable[HeldAttempt]) -> None:
         """Record the execution of attempts whose end the server has stored."""
         now, monotonic = self._tracing.now(), self._clock.monotonic()
-        made: list[Span] = []
+        made: list[TraceSpan] = []
         for attempt in attempts:
             parent = self._parents.pop(attempt.token, None)
             if parent is None or attempt.started_at is None:

@@ -129,27 +129,32 @@ def show(session: CliSession, run: str) -> None:
 @_run
 @click.option("--follow", "-f", is_flag=True, help="Print new output until the run ends.")
 @click.option("--attempt", type=int, metavar="N", help="Only the output of this attempt.")
+@click.option("--grep", metavar="TEXT", help="Only lines that contain this text, in any case.")
 @connected
-def logs(session: CliSession, run: str, *, follow: bool, attempt: int | None) -> None:
+def logs(session: CliSession, run: str, *, follow: bool, attempt: int | None, grep: str | None) -> None:
     """Print the output of a run, exactly as the run wrote it. On a terminal, a line separates its attempts.
 
-    With --follow and -o json, each line is a JSON object. --follow reconnects when a server restarts.
+    With --follow and -o json, each line is a JSON object. --follow reconnects when a server restarts. --grep searches
+    on the server.
     """
     from timeball.client.requests import runs as requests
 
     run_id = session.run_id(run)
     if follow:
-        _follow(session, run_id, attempt)
+        _follow(session, run_id, attempt, grep)
     elif session.output.form == "json":
         listing.show_json(
-            session, lambda cursor: requests.log_page(run_id, attempt=attempt, cursor=cursor), everything=True
+            session,
+            lambda cursor: requests.log_page(run_id, attempt=attempt, search=grep, cursor=cursor),
+            everything=True,
         )
     elif attempt is None and session.output.pretty and (last := session.client.run(run_id).attempt) > 1:
         _separated(
-            (number, session.client.send(requests.logs(run_id, attempt=number))) for number in range(1, last + 1)
+            (number, session.client.send(requests.logs(run_id, attempt=number, search=grep)))
+            for number in range(1, last + 1)
         )
     else:
-        _write(session.client.send(requests.logs(run_id, attempt=attempt)))
+        _write(session.client.send(requests.logs(run_id, attempt=attempt, search=grep)))
 
 
 @runs.command("cancel")
@@ -257,8 +262,8 @@ def wait(session: CliSession, run: str, *, timeout: float | None) -> None:
     waiting.wait_and_exit(session, session.run_id(run), timeout)
 
 
-def _follow(session: CliSession, run_id: str, attempt: int | None) -> None:
-    if session.output.form != "json":
+def _follow(session: CliSession, run_id: str, attempt: int | None, grep: str | None) -> None:
+    if session.output.form != "json" and not grep:
         chunks = (
             (chunk.attempt, chunk.text.encode()) for chunk in session.client.follow_output(run_id, attempt=attempt)
         )
@@ -271,7 +276,9 @@ def _follow(session: CliSession, run_id: str, attempt: int | None) -> None:
     import msgspec
 
     for line in session.client.follow_logs(run_id, attempt=attempt):
-        _write(msgspec.json.encode(line) + b"\n")
+        if not grep or grep.casefold() in line.text.casefold():
+            as_json = session.output.form == "json"
+            _write((msgspec.json.encode(line) if as_json else line.text.encode()) + b"\n")
 
 
 def _separated(chunks: Iterable[tuple[int, bytes]]) -> None:

@@ -17,9 +17,10 @@ from timeball.domain.errors import NotFound, Unavailable
 class OutputMethods(Asking):
     """Methods of `Client` about output and results."""
 
-    def logs(self, run_id: str, *, attempt: int | None = None) -> str:
-        """Return the output of a run, or of one attempt of it."""
-        return exchange.text(self.ask(requests.logs(run_id, attempt=attempt)))
+    def logs(self, run_id: str, *, attempt: int | None = None, search: str | None = None) -> str:
+        """Return the output of a run, or of one attempt of it. With `search`, only lines that contain this text, in any
+        case."""
+        return exchange.text(self.ask(requests.logs(run_id, attempt=attempt, search=search)))
 
     def follow_logs(self, run_id: str, *, attempt: int | None = None) -> Iterator[LogLine]:
         """Yield the output of a run line by line as it is written, until the run has ended.
@@ -60,9 +61,10 @@ class OutputMethods(Asking):
 class AsyncOutputMethods(AsyncAsking):
     """Methods of `AsyncClient` about output and results."""
 
-    async def logs(self, run_id: str, *, attempt: int | None = None) -> str:
-        """Return the output of a run, or of one attempt of it."""
-        return exchange.text(await self.ask(requests.logs(run_id, attempt=attempt)))
+    async def logs(self, run_id: str, *, attempt: int | None = None, search: str | None = None) -> str:
+        """Return the output of a run, or of one attempt of it. With `search`, only lines that contain this text, in any
+        case."""
+        return exchange.text(await self.ask(requests.logs(run_id, attempt=attempt, search=search)))
 
     async def follow_logs(self, run_id: str, *, attempt: int | None = None) -> AsyncGenerator[LogLine, None]:
         """Yield the output of a run line by line as it is written, until the run has ended.

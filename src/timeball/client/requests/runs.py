@@ -69,23 +69,30 @@ def _edited(edit: Edit | None) -> dict[str, Any]:
     return {} if edit is None else {"edit": dict(edit)}
 
 
-def logs(run_id: str, *, attempt: int | None = None) -> ApiRequest[bytes]:
-    """Return the request for the output as plain text, exactly as the run wrote it."""
+def logs(run_id: str, *, attempt: int | None = None, search: str | None = None) -> ApiRequest[bytes]:
+    """Return the request for the output as plain text, exactly as the run wrote it, or for the lines of it that contain
+    a text."""
     return ApiRequest(
         method="GET",
         path=_of_run(run_id, "/logs"),
         answer=bytes,
-        params={"attempt": attempt},
+        params={"attempt": attempt, "search": search or None},
         headers={"Accept": "text/plain"},
         repeatable=True,
     )
 
 
 def log_page(
-    run_id: str, *, attempt: int | None = None, limit: int | None = None, cursor: str | None = None
+    run_id: str,
+    *,
+    attempt: int | None = None,
+    search: str | None = None,
+    limit: int | None = None,
+    cursor: str | None = None,
 ) -> ApiRequest[LogPage]:
-    """Return the request for a page of the output as JSON, with the time and the stream of each chunk."""
-    return get(_of_run(run_id, "/logs"), LogPage, attempt=attempt, limit=limit, cursor=cursor)
+    """Return the request for a page of the output as JSON, with the time and the stream of each chunk, or of each
+    line that contains a text."""
+    return get(_of_run(run_id, "/logs"), LogPage, attempt=attempt, search=search or None, limit=limit, cursor=cursor)
 
 
 def follow(run_id: str, *, attempt: int | None = None, cursor: str | None = None) -> ApiRequest[LogChunk]:

@@ -38,7 +38,7 @@ class TraceContext(Struct, frozen=True, gc=False):
         return f"00-{self.trace_id}-{self.span_id}-{'01' if self.sampled else '00'}"
 
 
-class Span(Struct, frozen=True, gc=False, kw_only=True):
+class TraceSpan(Struct, frozen=True, gc=False, kw_only=True):
     """A finished step of a trace."""
 
     name: str
@@ -95,11 +95,11 @@ def span(
     end: Micros,
     attributes: Mapping[str, str | int],
     error: str = "",
-) -> Span:
+) -> TraceSpan:
     """Return a span below `parent`. Times that come from two clocks may be out of order: it never ends before its
     start.
     """
-    return Span(
+    return TraceSpan(
         name=name,
         trace_id=parent.trace_id,
         span_id=span_id,

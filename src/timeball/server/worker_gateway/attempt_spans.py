@@ -13,7 +13,7 @@ from timeball.domain.errors import Unavailable
 from timeball.domain.instant import Micros
 from timeball.domain.run import trace
 from timeball.domain.run.lifecycle import Failed
-from timeball.domain.run.trace import Span, TraceContext
+from timeball.domain.run.trace import TraceContext, TraceSpan
 from timeball.ports.store.runs import Claim
 from timeball.ports.store.workflows import WorkflowStore
 from timeball.ports.tracing import Tracing
@@ -35,14 +35,14 @@ class AttemptSpans:
         if tasks:
             with contextlib.suppress(Unavailable):  # a claimed run has to reach its worker, whatever its trace
                 workflow_runs = await self._store.workflow_runs_of(tasks)
-        made: list[Span] = []
+        made: list[TraceSpan] = []
         now = self._tracing.now()
         claims = [self._claimed(claim, workflow_runs.get(claim.run_id), claimed_at, now, made) for claim in claims]
         self._tracing.record(made)
         return claims
 
     def _claimed(
-        self, claim: Claim, workflow_run: str | None, claimed_at: Micros, now: Micros, made: list[Span]
+        self, claim: Claim, workflow_run: str | None, claimed_at: Micros, now: Micros, made: list[TraceSpan]
     ) -> Claim:
         context = trace.parse(claim.traceparent) or self._begun(workflow_run or claim.run_id)
         if not context.sampled:

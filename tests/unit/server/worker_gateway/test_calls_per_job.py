@@ -44,6 +44,7 @@ async def calls(batch: int) -> Counter[str]:
         run_events=None,
         limits=KnownLimits(),
         large_value_store=SimpleNamespace(takes=False),
+        tracing=None,
     )
     gateway = WorkerGateway(context, settle)  # type: ignore[arg-type]
     session = (await gateway.hello(RegisterWorker(name="w", slots=batch))).session

@@ -13,20 +13,17 @@ from msgspec import UNSET, Struct
 
 from timeball.api.query import LogsQuery, log_cursor
 from timeball.api.routing import TEXT, Answer, Call, answer_json
-from timeball.domain.errors import NotFound
+from timeball.domain.errors import Invalid, NotFound
 from timeball.domain.instant import SECOND, render
 from timeball.domain.run.run import Run
 from timeball.operation.find import Logs, find_run
+from timeball.operation.runs.search_logs import PLACES, place_of, search_logs
 from timeball.ports.store.queries import LogLine
 
 PAGE: Final = 1_000
 MAX_WAIT: Final = 60 * SECOND
 """Microseconds after which a request that follows the output of a run reads the run again, even if no change of it was
 reported.
-"""
-PLACES: Final = 1_000_000
-"""Number of positions of one attempt. A position in the output of a run is `attempt * PLACES + seq`, in the store and
-as a cursor.
 """
 
 
@@ -51,6 +48,8 @@ async def answer_logs(call: Call, run: Run | None, query: LogsQuery, archived: L
     after = log_cursor(query.cursor)
     accept = call.headers.get(b"accept", b"")
     logs = archived or partial(call.context.large_value_store.logs, call.context.store)
+    if query.search:
+        return await _answer_search(call, logs, run, query)
     if query.follow and archived is None:
         if run is not None and not run.is_terminal:
             call.context.run_events.check_room(call.caller.credential)
@@ -62,7 +61,7 @@ async def answer_logs(call: Call, run: Run | None, query: LogsQuery, archived: L
         return Answer(lines, content_type=b"application/x-ndjson")
     if b"application/json" in accept:
         found = [] if run is None else await logs(run.id, attempt, after, query.limit)
-        more = str(_place(found[-1])) if len(found) == query.limit else None
+        more = str(place_of(found[-1])) if len(found) == query.limit else None
         return answer_json(LogPage([_view(chunk) for chunk in found], more))
     if query.follow:
         live = (chunk.text.encode() async for chunk in chunks)
@@ -71,12 +70,35 @@ async def answer_logs(call: Call, run: Run | None, query: LogsQuery, archived: L
     return Answer("".join(text).encode(), content_type=TEXT)
 
 
+async def _answer_search(call: Call, logs: Logs, run: Run | None, query: LogsQuery) -> Answer:
+    """Answer with the lines that contain a text: a page of JSON, or all of them as text."""
+    if query.follow:
+        raise Invalid("follow waits for new output, and search reads the output so far: use one of them", "/search")
+    attempt = None if query.attempt is UNSET else query.attempt
+    after: int | None = log_cursor(query.cursor)
+    if b"application/json" in call.headers.get(b"accept", b""):
+        if run is None or after is None:
+            return answer_json(LogPage([], None))
+        found = await search_logs(logs, run.id, attempt, after, query.search, query.limit)
+        return answer_json(
+            LogPage([_view(line) for line in found.lines], None if found.after is None else str(found.after))
+        )
+
+    async def lines(after: int | None) -> AsyncIterator[bytes]:
+        while run is not None and after is not None:
+            found = await search_logs(logs, run.id, attempt, after, query.search)
+            after = found.after
+            yield b"".join(f"{line.text}\n".encode() for line in found.lines)
+
+    return Answer(lines(after), content_type=TEXT)
+
+
 async def _written(logs: Logs, run: Run | None, attempt: int | None, after: int) -> AsyncIterator[LogLine]:
     """Yield the output so far."""
     while run is not None and (found := await logs(run.id, attempt, after, PAGE)):
         for chunk in found:
             yield chunk
-        after = _place(found[-1])
+        after = place_of(found[-1])
 
 
 async def _followed(call: Call, run: Run | None, attempt: int | None, after: int) -> AsyncIterator[LogLine]:
@@ -94,7 +116,7 @@ async def _followed(call: Call, run: Run | None, attempt: int | None, after: int
             ended = run.is_terminal
             while True:
                 found = await context.large_value_store.logs(
-                    context.store, run.id, attempt, place if last is None else _place(last) - 1, PAGE
+                    context.store, run.id, attempt, place if last is None else place_of(last) - 1, PAGE
                 )
                 if last is not None and found[:1] != [last]:
                     place, last = _beginning(last.attempt), None
@@ -124,13 +146,9 @@ async def _sent_last(call: Call, run: Run, attempt: int | None, after: int) -> t
     if not after or after == _beginning(after // PLACES + 1):
         return after, None
     found = await call.context.large_value_store.logs(call.context.store, run.id, attempt, after - 1, 1)
-    if found and _place(found[0]) == after:
+    if found and place_of(found[0]) == after:
         return after, found[0]
     return _beginning(after // PLACES), None
-
-
-def _place(chunk: LogLine) -> int:
-    return chunk.attempt * PLACES + chunk.seq
 
 
 def _beginning(attempt: int) -> int:
