@@ -4635,6 +4635,8 @@ export interface components {
             task?: unknown;
             /** @default default */
             tenant?: string;
+            /** @default null */
+            traceparent?: string | null;
         };
         /**
          * AddressLists
@@ -4725,6 +4727,8 @@ export interface components {
             host?: string | null;
             /** @default false */
             placed?: boolean;
+            /** @default null */
+            traceparent?: string | null;
         };
         /** Succeeded */
         Succeeded: {
@@ -5037,6 +5041,8 @@ export interface operations {
             header?: {
                 /** @description A repeated request with this key and body gets the first answer and creates nothing. */
                 "Idempotency-Key"?: string;
+                /** @description The trace (W3C) that the runs of a job that fires once continue. */
+                traceparent?: string;
             };
             path?: never;
             cookie?: never;
@@ -5214,6 +5220,8 @@ export interface operations {
             header?: {
                 /** @description Makes it safe to send the same batch again. */
                 "Idempotency-Key"?: string;
+                /** @description The trace (W3C) that the runs of jobs that fire once continue. */
+                traceparent?: string;
             };
             path?: never;
             cookie?: never;
@@ -5466,6 +5474,8 @@ export interface operations {
                 cursor?: string;
                 /** @description Maximum number of items. */
                 limit?: number;
+                /** @description Only lines that contain this text, in any case; not with `follow`. A page of JSON ends after 4 MiB of output or `limit` lines, so it may be empty and have a `nextCursor`. */
+                search?: string;
                 /** @description `url`: return its URL. */
                 as?: string;
             };
@@ -6404,6 +6414,8 @@ export interface operations {
                 cursor?: string;
                 /** @description Maximum number of items. */
                 limit?: number;
+                /** @description Only lines that contain this text, in any case; not with `follow`. A page of JSON ends after 4 MiB of output or `limit` lines, so it may be empty and have a `nextCursor`. */
+                search?: string;
             };
             header?: never;
             path: {
