@@ -6,7 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from scripts import api_reference, cli_reference, errors_reference, man_page, settings_reference, tables_reference
+from scripts import (
+    api_reference,
+    cli_reference,
+    errors_reference,
+    log_fields_reference,
+    man_page,
+    settings_reference,
+    tables_reference,
+)
 
 FOLDER: Final = Path(__file__).parents[1] / "docs" / "reference"
 
@@ -16,6 +24,7 @@ PAGES: Final[dict[str, Callable[[], str]]] = {
     "errors.md": errors_reference.page,
     "cli.md": cli_reference.page,
     "tables.md": tables_reference.page,
+    "log-fields.md": log_fields_reference.page,
 }
 
 
