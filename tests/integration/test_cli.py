@@ -46,6 +46,7 @@ def test_a_job_from_its_creation_to_the_ledger() -> None:
     assert status == "succeeded"
     assert run("runs", "logs", run_id) == run("runs", "logs", "hello", "-f") == "did echo\nand ended\n"
     assert [line["stream"] for line in run_json("runs", "logs", run_id)["items"]] == ["stdout", "stdout"]
+    assert run("top").splitlines()[2].startswith("running 0  queued 0")
     assert run("runs", "logs", run_id, "--grep", "DID") == run("runs", "logs", run_id, "--grep", "DID", "-f")
     assert [line["text"] for line in run_json("runs", "logs", run_id, "--grep", "end")["items"]] == ["and ended"]
     shown = fields(run("runs", "show", run_id))

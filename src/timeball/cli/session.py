@@ -57,6 +57,10 @@ class CliSession:
 
     @functools.cached_property
     def client(self) -> Client:
+        return self.another_client()
+
+    def another_client(self) -> Client:
+        """Return a client of its own, for another thread."""
         from timeball.client.client import Client
 
         return Client(**self._flags, retries=2, transport=make_transport())
