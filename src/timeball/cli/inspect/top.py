@@ -82,6 +82,8 @@ def _live(session: CliSession, console: Console) -> None:
                     shown = replace(shown, paused=not shown.paused)
                 case "s":
                     shown = replace(shown, order=orders[(orders.index(shown.order) + 1) % len(orders)])
+                case _:  # no key
+                    pass
             age = (monotonic() - read_at) / 1_000_000
             if shown.paused or not (age >= POLL or (age >= SHORTEST and changes.seen())):
                 continue
