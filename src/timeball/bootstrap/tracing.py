@@ -8,7 +8,7 @@ import contextlib
 import timeball
 from timeball import system
 from timeball.config import InvalidSetting, ServerConfig, WorkerConfig
-from timeball.ports.tracing import Tracing
+from timeball.ports.telemetry.tracing import Tracing
 
 
 def open_tracing(config: ServerConfig | WorkerConfig, stack: contextlib.AsyncExitStack) -> Tracing | None:

@@ -32,7 +32,7 @@ from timeball.executors.python.warm.processes import PythonProcesses
 from timeball.executors.script import ScriptExecutor
 from timeball.executors.shell import ShellExecutor
 from timeball.ports.executor import Executor, ExecutorAttempt
-from timeball.ports.tracing import Tracing
+from timeball.ports.telemetry.tracing import Tracing
 from timeball.ports.worker_protocol import MAX_FUNCTIONS, RegisterWorker, WorkerProtocol
 from timeball.worker.worker import Worker
 

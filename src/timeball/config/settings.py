@@ -368,13 +368,9 @@ class Logging:
         "--otlp-endpoint",
         default=places.otlp_endpoint,
         default_text="OTEL_EXPORTER_OTLP_ENDPOINT, else nowhere",
-        note="default: OTEL_EXPORTER_OTLP_ENDPOINT",
     )
     otlp_sample: float = setting(
-        values.RATIO,
-        "which part of the traces that begin here is sent; a trace of a client is sent if the client says so",
-        "--otlp-sample",
-        default=1.0,
+        values.RATIO, "which part of the traces that begin here is sent", "--otlp-sample", default=1.0
     )
 
 

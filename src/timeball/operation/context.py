@@ -16,7 +16,7 @@ from timeball.ports.clock import Clock, Rng
 from timeball.ports.idle_workers import IdleWorkers, NoIdleWorkers
 from timeball.ports.metrics import ServerMetrics
 from timeball.ports.store.store import Store
-from timeball.ports.tracing import Tracing
+from timeball.ports.telemetry.tracing import Tracing
 from timeball.ports.wakeups import Wakeups
 
 

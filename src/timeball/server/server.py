@@ -13,7 +13,7 @@ from timeball.operation.storage.search_archive import Archive
 from timeball.ports.clock import Clock, Rng
 from timeball.ports.store.maintenance import Archiver
 from timeball.ports.store.store import Store
-from timeball.ports.tracing import Tracing
+from timeball.ports.telemetry.tracing import Tracing
 from timeball.server.loop import Loop
 from timeball.server.loops.backfiller import Backfiller
 from timeball.server.loops.cancel_sender import CancelSender

@@ -34,9 +34,7 @@ _KINDS: Final[Mapping[str, SpanKind]] = {
 
 
 class OtlpTracing:
-    """Implements `ports.tracing.Tracing`. A thread sends batches; a receiver that does not answer costs spans, and
-    nothing else.
-    """
+    """Implements the port of tracing. A thread sends batches; a receiver that does not answer costs only spans."""
 
     def __init__(self, endpoint: str, ratio: float, version: str, wall: Callable[[], Micros]) -> None:
         """`ratio` is the part of the traces beginning here that is recorded, from 0 to 1. The headers, certificates and

@@ -11,7 +11,7 @@ from timeball.domain.run.lifecycle import Failed
 from timeball.domain.run.trace import TraceContext, TraceSpan
 from timeball.domain.task.task import kind_of
 from timeball.ports.clock import Clock
-from timeball.ports.tracing import Tracing
+from timeball.ports.telemetry.tracing import Tracing
 from timeball.ports.worker_protocol import Assignment
 from timeball.worker.attempt import HeldAttempt
 

@@ -19,7 +19,7 @@ from timeball.domain.instant import MINUTE, SECOND, Micros
 from timeball.ports.clock import Clock, Rng
 from timeball.ports.executor import Executor, ExecutorAttempt
 from timeball.ports.process_guard import Guard
-from timeball.ports.tracing import Tracing
+from timeball.ports.telemetry.tracing import Tracing
 from timeball.ports.worker_protocol import Beat, PollResponse, RegisterWorker, WorkerProtocol
 from timeball.worker.attempt import HeldAttempt, Stop
 from timeball.worker.attempt_spans import ExecuteSpans

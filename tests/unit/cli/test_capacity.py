@@ -43,7 +43,7 @@ def test_costs_are_the_highest_of_the_measured(constant: dict[StoreKind, float],
 
 @pytest.mark.parametrize("store", ["sqlite", "postgresql"])
 def test_the_rate_of_one_store_is_the_lowest_of_the_measured(store: StoreKind) -> None:
-    assert capacity.MOST_PER_SECOND[store] == int(min(figures("lifecycle", store, "jobs/s")))
+    assert capacity.LIMIT_PER_SECOND[store] == int(min(figures("lifecycle", store, "jobs/s")))
 
 
 def test_sizes_are_those_of_the_page_about_scale() -> None:

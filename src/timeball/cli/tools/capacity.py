@@ -30,7 +30,7 @@ DATABASE_US: Final[dict[StoreKind, float]] = {"sqlite": 0.0, "postgresql": 30.9}
 """CPU of PostgreSQL for a job: `lifecycle.json`, "postgres µs". SQLite is in the process of the server."""
 WORKER_US: Final[dict[StoreKind, float]] = {"sqlite": 0.0, "postgresql": 7.1}
 """CPU of a worker for an attempt, without the job itself: `lifecycle.json`, "worker µs"."""
-MOST_PER_SECOND: Final[dict[StoreKind, float]] = {"sqlite": 32_598, "postgresql": 22_375}
+LIMIT_PER_SECOND: Final[dict[StoreKind, float]] = {"sqlite": 32_598, "postgresql": 22_375}
 """Jobs per second of one store on 2 cores, the lowest of the repeats: `lifecycle.json`, "jobs/s"."""
 RUN_BYTES: Final = 470
 JOB_BYTES: Final = 300
@@ -76,7 +76,7 @@ def compute(
     """Return what is needed. `peak` is the busiest second divided by the average, `cpu_seconds` the CPU time of one
     job, and `recurring` says that jobs fire often, so that their own rows do not count."""
     rate = jobs_per_day * peak / (DAY / SECOND)
-    chosen: StoreKind = store or ("sqlite" if rate <= MAX_LOAD * MOST_PER_SECOND["sqlite"] else "postgresql")
+    chosen: StoreKind = store or ("sqlite" if rate <= MAX_LOAD * LIMIT_PER_SECOND["sqlite"] else "postgresql")
     submit = 0.0 if recurring else SUBMIT_US[chosen]
     server = rate * (submit + LIFE_US[chosen]) / SECOND / MAX_LOAD
     slots = max(1, math.ceil(rate * p95_seconds))
@@ -104,10 +104,10 @@ def _cores(cores: float) -> float:
 
 def _warnings(store: StoreKind, rate: float, server: float, slots: int) -> Sequence[str]:
     found = []
-    if rate > MAX_LOAD * MOST_PER_SECOND[store]:
+    if rate > MAX_LOAD * LIMIT_PER_SECOND[store]:
         found.append(
             f"{rate:,.0f} jobs per second are more than half of what one store carried on 2 cores"
-            f" ({MOST_PER_SECOND[store]:,.0f}): "
+            f" ({LIMIT_PER_SECOND[store]:,.0f}): "
             + ("use PostgreSQL" if store == "sqlite" else "see docs/explanation/scale.md, and measure on your machines")
         )
     if store == "sqlite" and slots > DEFAULT_SLOTS:

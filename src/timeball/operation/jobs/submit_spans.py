@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from timeball.domain.instant import Micros
 from timeball.domain.run import trace
 from timeball.domain.run.trace import TraceContext
-from timeball.ports.tracing import Tracing
+from timeball.ports.telemetry.tracing import Tracing
 
 
 def context_for_runs(tracing: Tracing | None, traceparent: str | None, job_id: str) -> str | None:

@@ -16,7 +16,7 @@ from timeball.domain.run.lifecycle import Failed
 from timeball.domain.run.trace import TraceContext, TraceSpan
 from timeball.ports.store.runs import Claim
 from timeball.ports.store.workflows import WorkflowStore
-from timeball.ports.tracing import Tracing
+from timeball.ports.telemetry.tracing import Tracing
 from timeball.ports.worker_protocol import Ended
 
 

@@ -1,0 +1,1 @@
+"""Protocols for what a process records about itself."""
