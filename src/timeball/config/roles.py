@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from timeball.config import destinations, trust
 from timeball.config.identity_settings import Identifying
+from timeball.config.log_settings import Logging
 from timeball.config.metrics_settings import Measuring, MeasuringWorkers
 from timeball.config.readers import SQLITE
 from timeball.config.setting import ROW, Role, Setting
@@ -18,7 +19,6 @@ from timeball.config.settings import (
     Connecting,
     Executing,
     Listening,
-    Logging,
     Moving,
     Serving,
     Storing,
