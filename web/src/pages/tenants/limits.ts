@@ -25,7 +25,7 @@ export function formOf(limits: TenantLimits): LimitForm {
 /** Returns the limits of a form. An empty field is no limit. What the form does not have is kept: prices and lists. */
 export function limitsOf(form: LimitForm, before: TenantLimits): TenantLimits {
   const given = LIMITS.filter(({ name }) => form[name].trim() !== '').map(({ name }) => [name, Number(form[name])])
-  const kept = Object.entries(before).filter(([name]) => !LIMITS.some((limit) => limit.name === name))
+  const kept = Object.entries(before).filter(([name]) => !LIMITS.some(limit => limit.name === name))
   return { ...Object.fromEntries(kept), ...Object.fromEntries(given) }
 }
 
