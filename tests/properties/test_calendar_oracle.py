@@ -160,7 +160,7 @@ def window_stories(draw: st.DrawFn) -> tuple[dict[str, Any], Micros]:
 
 
 @given(window_stories())
-@settings(max_examples=1_000 if THOROUGH else 40, deadline=None)
+@settings(max_examples=1_000 if THOROUGH else 15, deadline=None)
 def test_windows_close_what_their_fires_say(story: tuple[dict[str, Any], Micros]) -> None:
     """Dense windows, long ones, fractions of seconds, clock changes: all fires are tried, one by one."""
     document, start = story
