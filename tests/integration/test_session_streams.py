@@ -84,4 +84,4 @@ async def test_me_shows_the_session(http: HttpApi) -> None:
     me = (await browser.ask("GET", "/v1/me")).json()
     assert {**me, "server": None} == {**signed_in, "server": None}
     assert (me["via"], me["session"].keys()) == ("session", {"id", "createdAt", "expiresAt"})
-    assert me["server"].keys() == {"version", "store", "now", "publicUrl"}
+    assert me["server"].keys() == {"version", "store", "now", "publicUrl", "tzdata"}

@@ -716,6 +716,7 @@ def delete_tenant(state: State) -> list[Ask]:
     return [Ask("/v1/tenants/t1", status=(202, 404, 409))]
 
 
+plain("GET", "/v1/slo", "tag=small", "tag=ran")
 plain("GET", "/v1/audit-log", "limit=1000", "limit=1000&action=task.*", "limit=1000&scope=system")
 plain("GET", "/v1/audit-log/export")
 plain("GET", "/v1/sign-in/provider")
@@ -816,7 +817,8 @@ async def stored(api: Api, size: Size) -> State:
         state.large_job = await _put(api, "POST", "/v1/jobs", value(next(values), tags=["large"]))
     state.large_job = await _put(api, "POST", "/v1/jobs", value(filled(b"{                    }", MIB - 1_000)))
     state.spare_job = await _put(api, "POST", "/v1/jobs", value(filled(b"{                    }", MIB - 1_000)))
-    small = [job(name=f"small {at}", tags=["small"]) for at in range(size.small_jobs)]
+    slo = {"startWithin": "5s", "objective": 99.9}
+    small = [job(name=f"small {at}", tags=["small"], slo=slo) for at in range(size.small_jobs)]
     await _put(api, "POST", "/v1/jobs:batch", batch(small, lines=False))
     minutely = {"task": SHELL, "schedule": {"type": "cron", "expression": "* * * * *"}, "maxRuns": 1_000_000}
     state.cron_job = await _put(api, "POST", "/v1/jobs", encoded(minutely))
