@@ -399,7 +399,7 @@ def _nothing_reserved(world: World) -> Patches:
     async def reserve(*_: Any) -> None:
         return None
 
-    return [mock.patch.object(claiming._Choice, "_reserve", reserve)]
+    return [mock.patch.object(claiming, "reserve", reserve)]
 
 
 def _rank_ignored(world: World) -> Patches:

@@ -1,15 +1,17 @@
-"""The workers for which a claim is made."""
+"""The workers for which a claim is made, and the reservation of workers for runs that have waited long."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice, repeat, zip_longest
-from typing import NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from msgspec import Struct, structs
 
+from timeball.domain.dispatch import placement
 from timeball.domain.dispatch.placement import UNLIMITED, Need, Offer, kind_label, tenant_label
-from timeball.domain.instant import Micros
+from timeball.domain.dispatch.priority import bound
+from timeball.domain.instant import MINUTE, Micros
 from timeball.ports.store.runs import SlotRequest
 from timeball.stores.sql.driver import Tx
 from timeball.stores.sql.runs.workers import RESTRICTED, split_labels
@@ -18,6 +20,28 @@ from timeball.stores.sql.statements import query
 LEASED_SESSIONS = query("leased_sessions")
 OFFERS = query("offers")
 SHARES_HELD = query("shares_held")
+RESERVED_PROFILES = query("reserved_profiles")
+RESERVE = query("reserve")
+
+RESERVED_FOR: Final = 15 * MINUTE
+"""Microseconds for which a worker is reserved for a placement profile. After that, another worker may be reserved for
+the profile."""
+
+
+class ReadyRun(Protocol):
+    """A run that could be claimed."""
+
+    @property
+    def tenant(self) -> str: ...
+
+    @property
+    def priority(self) -> int: ...
+
+    @property
+    def eligible_at(self) -> Micros: ...
+
+    @property
+    def profile(self) -> str | None: ...
 
 
 class LeasedSession(NamedTuple):
@@ -129,3 +153,38 @@ async def lock_offers(
         cpu, memory = map(int, held.split("|"))
         free[session].take(Need(0, cpu, memory))
     return idle, list(free.values())
+
+
+async def reserve(
+    tx: Tx,
+    now: Micros,
+    credit: Micros,
+    offers: Sequence[Offer],
+    idle: Mapping[str, Offer],
+    chosen: Sequence[tuple[ReadyRun, Offer]],
+    unfit: Mapping[str, ReadyRun],
+) -> None:
+    """Reserve a worker for each placement profile with a run that did not fit and that no younger run can outrank any
+    more. End the reservations for profiles whose run was assigned. `idle` has the capacity that each worker would have
+    if it executed no run."""
+    found = {offer.session for each, offer in chosen if offer.reserved_for == each.profile is not None}
+    kept: dict[str, tuple[str | None, Micros]] = dict.fromkeys(found, (None, 0))
+    late = [
+        profile
+        for profile, each in unfit.items()
+        if now - each.eligible_at > bound(each.priority, credit)
+        and not placement.need_of(profile).is_met_by_any_slot(each.tenant)
+    ]
+    if late:
+        taken = {profile for (profile,) in await tx.fetch(RESERVED_PROFILES)}
+        taken -= {offer.reserved_for for _, offer in chosen}
+        free = {offer.session: offer for offer in offers if offer.reserved_for is None or offer.session in found}
+        for profile in late:
+            need = placement.need_of(profile)
+            able = [offer for session, offer in free.items() if idle[session].fits(need)]
+            if profile not in taken and able:
+                session = max(able, key=lambda offer: offer.slots).session
+                kept[session] = (profile, RESERVED_FOR)
+                del free[session]
+    if kept:
+        await tx.execute(RESERVE, b=[(session, *kept[session]) for session in sorted(kept)])

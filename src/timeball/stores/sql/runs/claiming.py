@@ -20,8 +20,8 @@ from timeball.domain.dispatch import placement
 from timeball.domain.dispatch.claim_rooms import ClaimRooms, TaskSort
 from timeball.domain.dispatch.fair_share import FairShares
 from timeball.domain.dispatch.placement import Offer
-from timeball.domain.dispatch.priority import bound, rank
-from timeball.domain.instant import MINUTE, SECOND, Micros
+from timeball.domain.dispatch.priority import rank
+from timeball.domain.instant import SECOND, Micros
 from timeball.domain.planning.planning_failure import put_off_until
 from timeball.domain.tenant import DEFAULT_TENANT
 from timeball.ports.store.runs import Claimed, SlotRequest
@@ -50,7 +50,7 @@ from timeball.stores.sql.runs.candidates import (
     need_of_run,
     sort_of_run,
 )
-from timeball.stores.sql.runs.claimants import LeasedSession, claimants, interleaved, lock_offers, slots_only
+from timeball.stores.sql.runs.claimants import LeasedSession, claimants, interleaved, lock_offers, reserve, slots_only
 from timeball.stores.sql.runs.gates import NO_HOSTS, FailingHosts, GateBatch, Gates, failing_hosts
 from timeball.stores.sql.statements import many, query, text
 from timeball.stores.sql.tenants import running_quota
@@ -58,17 +58,12 @@ from timeball.stores.sql.tenants import running_quota
 CLAIM = query("claim")
 CLAIM_FOR_ONE = query("claim_for_one")
 HOLD_SHARES = query("hold_shares")
-RESERVED_PROFILES = query("reserved_profiles")
-RESERVE = query("reserve")
 PROFILES_WAITING = query("profiles_waiting")
 PUT_OFF_RUNS = query("put_off_runs")
 
 LOOK_AT: Final = 500
 """Number of candidates that a claim reads at least, even if fewer slots are free, when some candidates may have to wait
 at a gate or may have a task kind that the workers do not accept."""
-RESERVED_FOR: Final = 15 * MINUTE
-"""Microseconds for which a worker is reserved for a placement profile. After that, another worker may be reserved for
-the profile."""
 FARTHEST: Final = SECOND
 """Microseconds after now: the latest instant for which the stored state of a rate limit may have given a token. It is
 longer than `AHEAD`, by which claims run ahead."""
@@ -130,7 +125,8 @@ async def claim(
     free = min(len(slots), MAX_CLAIMS)
     rows = await tx.fetch(claimable, ahead=ahead, free=free, level=level) if slots and waiting.unconstrained else []
     if len(rows) == free < len(slots) and any(row[ELIGIBLE_AT] > row[NOW] for row in rows):
-        rows = await tx.fetch(claimable, ahead=ahead, free=len(slots), level=level)
+        free = len(slots)
+        rows = await tx.fetch(claimable, ahead=ahead, free=free, level=level)
     gated = any(row[GATED] for row in rows)
     failing = NO_HOSTS
     if waiting.failing_host and (
@@ -144,14 +140,15 @@ async def claim(
     else:
         rows.sort(key=_ORDER_OF_LEVEL)
     plain = not (constrained or by_kind or gated or limited)
-    pooled = fit(rows, slots) if plain else Fit.FITS
+    pooled = fit(rows, slots)
     crowded = pooled is Fit.CROWDED
     if crowded or not plain:
         # Most candidates may wait at a gate or for a slot of their pool, or be refused.
         if len(slots) < LOOK_AT and rows and (gated or by_kind or crowded):
-            rows = await tx.fetch(claimable, ahead=ahead, free=LOOK_AT, level=level)
+            free = LOOK_AT
+            rows = await tx.fetch(claimable, ahead=ahead, free=free, level=level)
         choice = _Choice(tx, waiting.wants, leased, credit, sharing)
-        return await choice.make(rows, ahead, before, constrained or bool(by_kind), failing)
+        return await choice.make(rows, len(rows) == free, ahead, before, constrained or bool(by_kind), failing)
     if not rows:
         return AssignedRun([], before, left=wanted)
     now: Micros = rows[0][NOW]
@@ -200,8 +197,9 @@ class _Choice:
         """The last run of each placement profile that may have further runs, which this claim did not read."""
 
     async def make(
-        self, rows: list[Row], ahead: Micros, before: Micros, constrained: bool, failing: FailingHosts
+        self, rows: list[Row], more: bool, ahead: Micros, before: Micros, constrained: bool, failing: FailingHosts
     ) -> AssignedRun:
+        """`rows` are runs without a placement profile. `more`: further such runs may be ready."""
         waiting = [each for (each,) in await self._tx.fetch(PROFILES_WAITING, ahead=ahead)] if constrained else []
         alike = not any(self._leased[each].dedicated for each in self._wants)
         slots_suffice = not constrained or (alike and all(placement.need_of(each).is_only_pooled for each in waiting))
@@ -217,6 +215,9 @@ class _Choice:
             return AssignedRun([], before, again and left > 0, left, crowded=self._crowded)
         self._now = rows[0][NOW]
         candidates = sorted(starmap(ClaimCandidate, rows), key=self._order)
+        read = (self._order(each) for each in candidates if more and each.profile is None)
+        unread_after = max(read, default=None)
+        """The rank of the last run without a profile, if runs that were not read may come after it."""
         room = await running_quota.room(self._tx, self._sharing, (each.tenant for each in candidates))
         candidates = [each for each in candidates if room.has(each.tenant)]
         looked_at = candidates if failing != NO_HOSTS else [each for each in candidates if each.gated]
@@ -271,6 +272,9 @@ class _Choice:
                 if each.profile is not None:
                     unfit.setdefault(each.profile, each)
                 continue
+            if need.is_only_pooled and unread_after is not None and self._order(each) > unread_after:
+                again = True  # a run that was not read may have a better rank, and may need the same slot
+                continue
             if each.tenant in read_up:
                 continue
             if each.id in self._last_read:
@@ -297,7 +301,7 @@ class _Choice:
             await claim_kinds.set_aside(self._tx, set_aside)
             again = True
         assigned = await self._assign(chosen, gates)
-        await self._reserve(offers, chosen, unfit)
+        await reserve(self._tx, self._now, self._credit, offers, self._idle, chosen, unfit)
         some_left = any(offer.slots > 0 for offer in offers)
         return AssignedRun(
             assigned,
@@ -368,33 +372,3 @@ class _Choice:
         if shares:
             await self._tx.execute(HOLD_SHARES, b=shares)
         return assigned
-
-    async def _reserve(
-        self,
-        offers: Sequence[Offer],
-        chosen: Sequence[tuple[ClaimCandidate, Offer]],
-        unfit: Mapping[str, ClaimCandidate],
-    ) -> None:
-        """Reserve a worker for each placement profile with a run that did not fit and that no younger run can outrank
-        any more. End the reservations for profiles whose run was assigned."""
-        found = {offer.session for each, offer in chosen if offer.reserved_for == each.profile is not None}
-        kept: dict[str, tuple[str | None, Micros]] = dict.fromkeys(found, (None, 0))
-        late = [
-            profile
-            for profile, each in unfit.items()
-            if self._now - each.eligible_at > bound(each.priority, self._credit)
-            and not placement.need_of(profile).is_met_by_any_slot(each.tenant)
-        ]
-        if late:
-            taken = {profile for (profile,) in await self._tx.fetch(RESERVED_PROFILES)}
-            taken -= {offer.reserved_for for _, offer in chosen}
-            free = {offer.session: offer for offer in offers if offer.reserved_for is None or offer.session in found}
-            for profile in late:
-                need = placement.need_of(profile)
-                able = [offer for session, offer in free.items() if self._idle[session].fits(need)]
-                if profile not in taken and able:
-                    session = max(able, key=lambda offer: offer.slots).session
-                    kept[session] = (profile, RESERVED_FOR)
-                    del free[session]
-        if kept:
-            await self._tx.execute(RESERVE, b=[(session, *kept[session]) for session in sorted(kept)])
