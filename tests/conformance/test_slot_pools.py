@@ -4,11 +4,12 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from msgspec import structs
 
-from tests.support.builders import LEASE, one_shot, settlement, worker
+from tests.support.builders import LEASE, one_shot, plan_due, recurring, settlement, worker
 from timeball.domain.dispatch.placement import Need, Offer, Resources
 from timeball.domain.dispatch.slot_pools import PoolRoom, SlotPool, SlotPools
-from timeball.domain.instant import DAY
+from timeball.domain.instant import DAY, SECOND
 from timeball.domain.task.task import Http, Python, Script, Shell
 from timeball.ports.store.runs import Claim, SlotRequest
 from timeball.ports.store.store import Store
@@ -227,3 +228,63 @@ async def test_new_runs_join_no_queue_that_is_empty(store: Store) -> None:
     await submit(store, 2, task=SHELL)
     claimed = await store.claim([request("w_1", 48, threads=5, processes=1)], 0)
     assert (len(claimed.claims), claimed.again) == (1, True), "the other run was set aside"
+
+
+async def test_no_new_run_in_a_queue_passes_an_older_run_that_no_claim_has_read(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plans of recurring jobs insert runs without a queue."""
+    monkeypatch.setattr(claiming, "LOOK_AT", 3)
+    full = request("w_1", 50, threads=0, processes=0)
+    (first,) = await submit(store, task=SHELL)
+    assert await claim(store, full) == []
+    long_ago = store.now() - SECOND
+    await store.submit([recurring(long_ago, seconds=3_600, next_fire_at=long_ago, task=THREAD) for _ in range(9)])
+    await plan_due(store)
+    older = recurring(long_ago, seconds=3_600, next_fire_at=long_ago + 1, task=SHELL)
+    await store.submit([older])
+    await plan_due(store)
+    (newer,) = await submit(store, task=SHELL)
+    got = [await claim(store, request("w_1", slots, threads=0, processes=1)) for slots in (1, 2, 2)]
+    assert [[each.run_id for each in some] for some in got[::2]] == [[first], [newer]]
+    assert [each.job_id for each in got[1]] == [older.job.id]
+
+
+@pytest.mark.parametrize(("look_at", "is_read"), [(3, False), (claiming.LOOK_AT, True)])
+async def test_no_run_in_a_queue_passes_a_run_of_higher_priority_that_no_claim_has_read(
+    store: Store, monkeypatch: pytest.MonkeyPatch, look_at: int, is_read: bool
+) -> None:
+    monkeypatch.setattr(claiming, "LOOK_AT", look_at)
+    (first,) = await submit(store, task=SHELL)
+    assert await claim(store, request("w_1", 50, threads=0, processes=0)) == []
+    await submit(store, 5, task=THREAD, priority="high")
+    (high,) = await submit(store, task=SHELL, priority="high")
+    want = request("w_1", 2, threads=0, processes=1)
+    claimed = await store.claim([want], 0)
+    assert (ids(claimed.claims), claimed.again) == ({high} if is_read else set(), True)
+    assert ids(claimed.claims or await claim(store, want)) == {high}
+    assert ids(await claim(store, want)) == {first}
+
+
+async def test_a_run_for_later_joins_no_queue(store: Store) -> None:
+    """The queue may be gone when the run becomes due."""
+    await submit(store, 2, task=SHELL)
+    assert await claim(store, request("w_1", 50, threads=5, processes=0)) == []
+    later = one_shot(store.now(), at=store.now() + DAY, task=SHELL)
+    (run,) = later.runs
+    await store.submit([structs.replace(later, runs=(structs.replace(run, created_at=store.now()),))])
+    found = (await store.runs([run.id]))[run.id]
+    assert found.profile is None
+
+
+async def test_a_run_joins_no_queue_beside_a_worker_that_takes_it_without_one(store: Store) -> None:
+    """A worker of a new version may execute a function as a coroutine that was in threads before."""
+    await submit(store, 2, task=THREAD)
+    assert await claim(store, request("w_1", 50, threads=0, processes=0)) == []
+    await submit(store, 2, task=Python(function="u"))
+    changed = [SlotPool("threads", 1, [], ["u"])]
+    await store.register(worker("w_9", pools=changed), LEASE)
+    want = SlotRequest("w_9", "", 50, room=PoolRoom(SlotPools(changed), {"threads": 0}))
+    assert await claim(store, want) == []
+    (new,) = await submit(store, task=THREAD)
+    assert ids(await claim(store, want)) == {new}

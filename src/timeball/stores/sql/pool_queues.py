@@ -1,19 +1,22 @@
 """The queues of slot pools that are in use, as the last claim of this server left them.
 
 A claim moves a run whose pool is full into the queue of the pool. While a herd of such runs waits, further runs of the
-same sort are inserted into the queue at once, which costs half as much as to move each. This is only a hint: a run in a
-queue is claimed like one that a claim has moved there.
+same sort that are due are inserted into the queue at once, which costs half as much as to move each. This is only a
+hint: a run in a queue is claimed like one that a claim has moved there, in the order of its rank.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import islice
 from types import MappingProxyType
 from typing import Final
 
 from msgspec import structs
 
 from timeball.domain.dispatch.claim_rooms import TaskSort
+from timeball.domain.dispatch.placement import need_of
+from timeball.domain.dispatch.slot_pools import PoolRoom
 from timeball.domain.job.job import JobSpec
 from timeball.domain.run.run import NewRun
 from timeball.domain.task.task import Python, kind_of
@@ -23,28 +26,48 @@ Queues = Mapping[tuple[TaskSort, int], str]
 """Placement profiles of runs without other requirements that wait for a free slot of their pool, by sort and
 priority."""
 NO_QUEUES: Final[Queues] = MappingProxyType({})
+MAX_QUEUES: Final = 64
+"""Maximum number of sorts and priorities whose new runs join a queue, because each claim compares them with each
+worker."""
+MAX_JOINED: Final = 1_000
+"""Maximum number of runs that join queues before the next claim: a server without workers makes no claim that finds the
+queues empty."""
 
 
 class PoolQueues:
     def __init__(self) -> None:
         self._queues: Queues = NO_QUEUES
+        self._joined = 0
 
     def __bool__(self) -> bool:
         """True if there are queues that a new run may have to join."""
         return bool(self._queues)
 
-    def claimed(self, found: Queues, crowded: bool) -> None:
-        """Record the queues into which a claim has moved runs. `crowded`: runs wait for a free slot of their pool."""
-        if not crowded:
+    def claimed(self, found: Queues, crowded: bool, rooms: Iterable[PoolRoom | None]) -> None:
+        """Record the queues into which a claim has moved runs. `crowded`: runs wait for a free slot of their pool.
+        `rooms` are those of the workers of the claim. If one of them has a run in another pool, or in none, such runs
+        join no queue, so that each claim finds out which workers may execute them."""
+        self._joined = 0
+        if not (crowded and (found or self._queues)):
             self._queues = NO_QUEUES
-        elif found:
-            self._queues = {**self._queues, **found}
+            return
+        known = islice({**self._queues, **found}.items(), MAX_QUEUES)
+        bounds = [None if room is None else room.pools for room in rooms]
+        self._queues = {
+            (sort, level): queue
+            for (sort, level), queue in known
+            if all(pools is not None and pools.of(*sort) == need_of(queue).pool for pools in bounds)
+        }
 
     def join(self, run: NewRun, spec: JobSpec) -> NewRun:
         """Return a new run of a job, with the queue that it joins, if there is one."""
         task = spec.task
-        if run.profile is not None or task is None or isinstance(task, Workflow):
+        is_due = run.eligible_at <= run.created_at
+        if run.profile is not None or not is_due or task is None or isinstance(task, Workflow):
             return run
         sort = kind_of(task), task.function if isinstance(task, Python) else None
         queue = self._queues.get((sort, run.priority))
-        return run if queue is None else structs.replace(run, profile=queue)
+        if queue is None or self._joined >= MAX_JOINED:
+            return run
+        self._joined += 1
+        return structs.replace(run, profile=queue)

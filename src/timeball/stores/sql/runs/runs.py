@@ -78,7 +78,7 @@ class Runs(StorePart):
         if not wants:
             return Claimed([], before)
         assigned = await self._db.write(work, once=True)
-        self._pool_queues.claimed(assigned.queues, assigned.crowded)
+        self._pool_queues.claimed(assigned.queues, assigned.crowded, (want.room for want in wants))
         return assigned.claimed()
 
     async def next_eligible_at(self, after: Micros = 0, *, constrained_after: Micros = 0) -> Micros | None:
