@@ -174,6 +174,6 @@ def page() -> str:
         f"| `{code}` | {status or 'none: a command'} | {EXPLAINED[code].meaning} | {EXPLAINED[code].remedy} |\n"
         for code, status in codes().items()
     ]
-    lines = re.findall(r"^ +(\d+)  (.+)$", failures.EXIT_CODES, re.MULTILINE)
-    exits = "".join(f"| {number} | {text} |\n" for number, text in lines)
+    lines = re.findall(r"^ +(\d+)  (.+(?:\n {7}.+)*)$", failures.EXIT_CODES, re.MULTILINE)
+    exits = "".join(f"| {number} | {' '.join(text.split())} |\n" for number, text in lines)
     return f"{INTRODUCTION}{''.join(rows)}\n## Exit codes\n\n| exit code | meaning |\n|---|---|\n{exits}"

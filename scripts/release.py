@@ -31,6 +31,8 @@ def main() -> int:
     parser.add_argument("--revision", default="HEAD", help="the commit to build (default: HEAD)")
     parser.add_argument("--dist", type=Path, default=ROOT / "dist", help="where the files are written (default: dist)")
     given = parser.parse_args()
+    if given.dist.exists() and any(given.dist.iterdir()) and not (given.dist / CHECKSUMS).exists():
+        parser.error(f"{given.dist} has files, but no release: its content would be deleted")
     with tempfile.TemporaryDirectory(prefix="timeball-release-") as folder:
         first, second = (_build(given.revision, Path(folder) / name) for name in ("first", "second"))
         names = sorted(path.name for path in first.iterdir())

@@ -1,19 +1,26 @@
 """The commands `timeball backup` and `timeball restore`: what they contain, print and refuse."""
 
+import fcntl
 import json
 import os
 import shutil
 import sqlite3
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
 from tests.support.migrated import sqlite_store
 from timeball.cli.root import timeball
+from timeball.ports.store_backup import FORMAT, BackupManifest
+from timeball.stores.backup.backup import DRAFT
 from timeball.stores.backup.container import BackupWriter
 from timeball.stores.sql.migrate import known
+from timeball.stores.sqlite.clock import SteadyClock
+from timeball.stores.sqlite.file import Database
 
 
 @pytest.fixture
@@ -71,12 +78,12 @@ def test_a_restored_folder_has_all_but_the_keys(data: Path) -> None:
     file = data.parent / "b.zip"
     assert file.stat().st_mode & 0o777 == 0o600
     assert b"secret-admin-key" not in file.read_bytes()
-    assert list(data.parent.glob(".b.zip*")) == []
+    assert list(data.parent.glob(f"{DRAFT}*")) == []
 
     done = restore(data)
     assert done.exit_code == 0, done.output
     new = data.parent / "new"
-    assert sorted(path.name for path in new.iterdir()) == ["objects", "scripts", "timeball.db"]
+    assert sorted(path.name for path in new.iterdir()) == ["objects", "scripts", "timeball.db", "timeball.db.lock"]
     for path in (path for path in data.rglob("*") if path.is_file() and path.parent != data):
         assert (new / path.relative_to(data)).read_bytes() == path.read_bytes()
     assert (new / "scripts/etl.sh").stat().st_mode & 0o777 == 0o750
@@ -124,10 +131,6 @@ def test_a_backup_of_a_newer_version_is_refused(data: Path) -> None:
     shutil.move(data.parent / "b.zip", data.parent / "old.zip")
     writer = BackupWriter(data.parent / "b.zip")
     writer.add("timeball.db", data / "timeball.db")
-    import msgspec
-
-    from timeball.ports.store_backup import BackupManifest
-
     writer.seal(msgspec.convert({**manifest, "schema": newer, "oldestSchema": newer}, BackupManifest))
     done = restore(data)
     assert done.exit_code == 6
@@ -146,17 +149,13 @@ def test_rows_that_differ_from_the_manifest_are_refused(data: Path) -> None:
     with zipfile.ZipFile(data.parent / "b.zip") as found:
         manifest = json.loads(found.read("manifest.json"))
     (data.parent / "b.zip").unlink()
-    import msgspec
-
-    from timeball.ports.store_backup import BackupManifest
-
     manifest["rows"]["jobs"] = 1
     writer = BackupWriter(data.parent / "b.zip")
     writer.add("timeball.db", data / "timeball.db")
     writer.seal(msgspec.convert(manifest, BackupManifest))
     done = restore(data)
     assert (done.exit_code, "its rows are not those" in done.stderr) == (6, True)
-    assert list((data.parent / "new").iterdir()) == []
+    assert [path.name for path in (data.parent / "new").iterdir()] == ["timeball.db.lock"]
 
 
 def test_a_folder_with_files_is_refused(data: Path) -> None:
@@ -165,10 +164,17 @@ def test_a_folder_with_files_is_refused(data: Path) -> None:
     assert done.exit_code == 6
     assert "is not empty: it contains admin.key, objects, scripts, timeball.db" in done.stderr
     new = data.parent / "new"
+    new.mkdir()
+    server = Database(new / "timeball.db", SteadyClock(lambda: 0, lambda: 0))
+    server.lock()  # as a server that starts there does
+    done = restore(data)
+    assert (done.exit_code, "is in use by process" in done.stderr) == (6, True)
+    server.unlock()
     (new / ".restoring").mkdir(parents=True)  # of an interrupted restore
     (new / "lost+found").mkdir()  # of a volume
     assert restore(data).exit_code == 0
-    assert sorted(path.name for path in new.iterdir()) == ["lost+found", "objects", "scripts", "timeball.db"]
+    names = ["lost+found", "objects", "scripts", "timeball.db", "timeball.db.lock"]
+    assert sorted(path.name for path in new.iterdir()) == names
 
 
 @pytest.mark.parametrize(
@@ -212,3 +218,132 @@ def test_a_file_that_cannot_be_written_is_said_plainly(data: Path) -> None:
     done = run("backup", data.parent / "no" / "b.zip", "--data-dir", data)
     assert (done.exit_code, "cannot be written: No such file or directory" in done.stderr) == (3, True)
     assert (run("restore", data.parent / "no.zip", "--data-dir", data.parent / "new")).exit_code == 6
+
+
+# --- hostile files and folders --------------------------------------------------------------------------------------
+
+MANIFEST = BackupManifest(
+    format=FORMAT, version="0.0.0", schema=1, oldest_schema=1, store_time="", rows={}, objects=0, scripts=0
+)
+
+
+def crafted(data: Path, change: Callable[[zipfile.ZipFile], object]) -> None:
+    """Write a file with a right checksum, as anyone can."""
+    writer = BackupWriter(data.parent / "b.zip")
+    change(writer._zip)
+    writer.seal(MANIFEST)
+
+
+def named(name: str) -> Callable[[zipfile.ZipFile], object]:
+    return lambda archive: archive.writestr(zipfile.ZipInfo(name), b"x")
+
+
+def bomb(archive: zipfile.ZipFile) -> None:
+    archive.writestr("timeball.db", b"x")
+    archive.filelist[0].file_size = 1 << 60
+
+
+def encrypted(archive: zipfile.ZipFile) -> None:
+    archive.writestr("timeball.db", b"x")
+    archive.filelist[0].flag_bits |= 1
+
+
+def garbled(archive: zipfile.ZipFile) -> None:
+    archive.writestr("timeball.db", b"x" * 100)
+    archive.filelist[0].CRC ^= 1
+
+
+def foreign(archive: zipfile.ZipFile) -> None:
+    connection = sqlite3.connect(":memory:")
+    connection.executescript("CREATE TABLE meta (name, value); CREATE TABLE migrations (version, name, applied_at)")
+    archive.writestr("timeball.db", connection.serialize())
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "told"),
+    [
+        *((named(name), 6, "which no backup of Timeball has") for name in (
+            "../x", "/etc/x", "scripts/../../x", "scripts", "scripts/", "admin.key", "timeball.db/..", "./timeball.db/x"
+        )),
+        (named("objects/a"), 6, "has no database"),
+        (bomb, 3, "are free"),
+        (encrypted, 6, "cannot be read"),
+        (garbled, 6, "cannot be read"),
+        (foreign, 6, "not a store of Timeball"),
+        (lambda archive: archive.writestr("timeball.db", b"x" * 5_000), 6, "the database is damaged"),
+    ],
+)  # fmt: skip
+def test_a_hostile_file_is_refused(
+    data: Path, change: Callable[[zipfile.ZipFile], object], code: int, told: str
+) -> None:
+    crafted(data, change)
+    done = restore(data)
+    assert (done.exit_code, told in done.stderr) == (code, True), done.output
+    new = data.parent / "new"
+    assert [path.name for path in new.iterdir()] == ["timeball.db.lock"]
+    assert not list(data.parent.glob("x")), "outside of the folder"
+
+
+@pytest.mark.parametrize("manifest", [b"[]", b"1", b"{}", b'{"format": "x"}', b"\xff", b" " * 2_000_000])
+def test_a_hostile_manifest_is_refused(data: Path, manifest: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("msgspec.json.format", lambda _: manifest)
+    crafted(data, foreign)
+    monkeypatch.undo()
+    done = run("restore", data.parent / "b.zip", "--data-dir", data.parent / "new")
+    assert (done.exit_code, "is not a backup of Timeball" in done.stderr) == (6, True), done.output
+
+
+def test_what_a_killed_backup_left_is_removed_by_the_next_one(data: Path) -> None:
+    for name in ("killed", "running"):
+        folder = data.parent / f"{DRAFT}{name}"
+        folder.mkdir()
+        (folder / "lock").touch()
+        (folder / "timeball.db").write_text("a copy that is not complete")
+    with (data.parent / f"{DRAFT}running" / "lock").open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert backup(data).exit_code == 0
+        assert [path.name for path in data.parent.glob(f"{DRAFT}*")] == [f"{DRAFT}running"]
+
+
+def test_a_file_system_without_links_is_used_as_well(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    assert backup(data).exit_code == 0
+    assert (backup(data).exit_code, restore(data).exit_code) == (6, 0)
+
+
+def test_a_server_may_start_while_a_backup_of_its_store_is_made(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from timeball.stores.backup import snapshot
+
+    server, examine = Database(data / "timeball.db", SteadyClock(lambda: 0, lambda: 0)), snapshot.examine
+    connect = Database.connect_reader
+
+    def started(database: Database) -> sqlite3.Connection:
+        if server._lock is None:
+            server.lock()
+        return connect(database)
+
+    monkeypatch.setattr(Database, "connect_reader", started)
+    assert backup(data).exit_code == 0
+    server.unlock()
+    assert examine(data / "timeball.db").schema == known()[-1].version
+
+
+def test_files_that_a_backup_cannot_have_are_named(data: Path) -> None:
+    elsewhere = data.parent / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "x.sh").write_text("true")
+    (data / "scripts" / "linked").symlink_to(elsewhere)
+    (data / "scripts" / "one.sh").symlink_to(elsewhere / "x.sh")
+    (data / "scripts" / "gone.sh").symlink_to(elsewhere / "none")
+    Path(os.fsdecode(bytes(data) + b"/scripts/\xff.sh")).write_text("true")
+    os.mkfifo(data / "scripts" / "pipe")
+    done = backup(data, "-o", "json")
+    assert done.exit_code == 0, done.output
+    left_out = [f"{data}/scripts/\\xff.sh", f"{data}/scripts/linked"]
+    assert sorted(json.loads(done.stdout)["notIncluded"]) == left_out
+    assert all(f"Not in this backup: {name}." in done.stderr for name in left_out)
+    assert restore(data).exit_code == 0
+    assert sorted(path.name for path in (data.parent / "new" / "scripts").iterdir()) == ["etl.sh", "one.sh"]

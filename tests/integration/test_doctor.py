@@ -117,6 +117,24 @@ def mounted(data: Path, script: str) -> Findings:
 
 
 @NEEDS_ROOT
+def test_a_data_folder_that_this_user_cannot_open(data: Path) -> None:
+    os.chown(data, 65_534, 65_534)
+    arguments = ["doctor", "-o", "json", "--data-dir", str(data), "--url", f"http://127.0.0.1:{free_port()}"]
+    powerless = ["setpriv", "--inh-caps=-all", "--bounding-set=-all", sys.executable, "-m", "timeball"]
+    done = subprocess.run([*powerless, *arguments], capture_output=True, text=True, timeout=60)
+    if "setpriv" in done.stderr:
+        pytest.skip("this machine has no setpriv that drops capabilities")
+    found = findings(done.stdout, done.returncode)
+    assert "run Timeball as nobody" in found["data-folder"]["remedy"]
+    assert "as the user of the server" in found["store"]["remedy"]
+    for command_of_owner in (["schema", "status"], ["backup", str(data.parent / "b.zip")]):
+        done = subprocess.run(
+            [*powerless, *command_of_owner, "--data-dir", str(data)], capture_output=True, text=True, timeout=60
+        )
+        assert (done.returncode, "run this command as the user of the server" in done.stderr) == (3, True), done.stderr
+
+
+@NEEDS_ROOT
 def test_a_data_folder_that_cannot_be_written(data: Path) -> None:
     found = mounted(data, f"mount --bind {data} {data} && mount -o remount,ro,bind {data}")
     assert "mounted read-only has to be mounted read-write" in found["data-folder"]["remedy"]
@@ -351,6 +369,23 @@ def test_a_server_with_a_problem(
     found = stubbed(changes, **more)
     assert set(found) == {check}
     assert remedy in found[check]["remedy"]
+
+
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/v1/me", "/v1/workers", "/v1/stats", "/v1/clock"])
+@pytest.mark.parametrize("answer", [[], {"status": 1, "version": ["alive"], "detail": {}, "items": 1}, "alive", None])
+def test_an_answer_that_no_server_gives(path: str, answer: Any, data: Path) -> None:
+    found = stubbed({path: answer})
+    assert set(found) == {"server"}, found
+
+
+def test_a_server_that_refuses_all_but_its_state(data: Path) -> None:
+    found = stubbed({}, status={"/v1/me": 403})
+    assert set(found) == {"server"}
+    assert "cannot answer" in found["server"]["message"]
+
+
+def test_a_name_that_no_host_can_have(data: Path) -> None:
+    assert "does not answer" in examine("--url", "http://a..b:80", "--data-dir", "/nowhere/none")["server"]["message"]
 
 
 def test_a_sound_server_has_no_findings(data: Path) -> None:

@@ -128,7 +128,7 @@ def _connect(server: SplitResult, timeout: float, ca: Path | None) -> HTTPConnec
         else:
             connection = HTTPConnection(host, server.port, timeout=timeout)
         connection.connect()
-    except (OSError, HTTPException) as error:
+    except (OSError, HTTPException, UnicodeError) as error:  # UnicodeError: the name is no name of a host
         raise Unreachable(reason(error)) from error
     return connection
 

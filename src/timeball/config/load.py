@@ -97,7 +97,8 @@ def doctor(flags: Flags, environ: Mapping[str, str] | None = None) -> DoctorConf
     named = [*given.secret_files(), *([] if config.tls_key is None else [config.tls_key])]
     return replace(
         config,
-        has_store=given("store") is not None or (config.sqlite_path is not None and config.sqlite_path.exists()),
+        has_store=given("store") is not None
+        or (config.sqlite_path is not None and places.may_exist(config.sqlite_path)),
         has_scripts_dir=given("scripts_dir") is not None,
         secret_files=tuple(dict.fromkeys(named)),
     )

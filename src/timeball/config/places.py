@@ -27,6 +27,17 @@ _SECRET_FILE_VARIABLES: Final = {
 _SQLITE_FILES: Final = ("", "-wal", "-shm", "-journal", ".lock")
 
 
+def may_exist(path: Path) -> bool:
+    """False if there is no such file or folder. True if there is, or if this user cannot open the folder of it."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
 def data_dir(given: Given) -> Path:
     return files.home(given.environ, "XDG_DATA_HOME", ".local/share")
 

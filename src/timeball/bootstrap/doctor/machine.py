@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Final
 
 from timeball.bootstrap.doctor.finding import Finding, ok, problem, skipped
-from timeball.config import DoctorConfig
+from timeball.client.http_sync import reason
+from timeball.config import DoctorConfig, places
 from timeball.stores.sqlite.disk_space import has_little_space
 
 MIN_DESCRIPTORS: Final = 1_024
@@ -26,11 +27,18 @@ TIMEOUT: Final = 2.0
 
 def check_machine(config: DoctorConfig) -> Iterator[Finding]:
     folder = config.data_dir
-    if not folder.exists():
+    if not places.may_exist(folder):
         yield skipped("data-folder", f"{folder} does not exist; a server creates it")
     else:
-        yield from _data_folder(folder)
-        yield from _disk(folder)
+        try:
+            yield from _data_folder(folder)
+            yield from _disk(folder)
+        except OSError as error:
+            yield problem(
+                "data-folder",
+                f"{user_name(os.geteuid())} cannot open {folder}: {error.strerror}",
+                "run the command as the user of the server (sudo -u), or correct --data-dir",
+            )
     yield from _key_files(config)
     yield from _scripts(config)
     if config.has_store:
@@ -128,7 +136,7 @@ def _scripts(config: DoctorConfig) -> Iterator[Finding]:
     folder = config.scripts_dir
     if os.access(folder, os.R_OK | os.X_OK) and folder.is_dir():
         yield ok("scripts", f"script jobs use {folder}")
-    elif config.has_scripts_dir or folder.exists():
+    elif config.has_scripts_dir or places.may_exist(folder):
         yield problem(
             "scripts",
             f"the folder with scripts {folder} does not exist or cannot be read: script jobs fail on this machine",
@@ -140,27 +148,28 @@ def _scripts(config: DoctorConfig) -> Iterator[Finding]:
 
 def _port(host: str, port: int) -> Iterator[Finding]:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind((host, port))
-        except OSError as error:
-            if error.errno == errno.EADDRINUSE and _is_timeball(host, port):
-                yield ok("port", f"a Timeball server listens on {host} port {port}")
-            elif error.errno == errno.EADDRINUSE:
-                yield problem(
-                    "port",
-                    f"another program listens on {host} port {port}: no server can start there",
-                    f"stop it (ss -ltnp 'sport = :{port}' names it), or start the server with another --port",
-                )
-            else:
-                yield problem(
-                    "port",
-                    f"no server can listen on {host} port {port}: {error.strerror}",
-                    "use another --host or --port",
-                )
+    except (OSError, UnicodeError) as error:
+        in_use = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
+        if in_use and _is_timeball(host, port):
+            yield ok("port", f"a Timeball server listens on {host} port {port}")
+        elif in_use:
+            yield problem(
+                "port",
+                f"another program listens on {host} port {port}: no server can start there",
+                f"stop it (ss -ltnp 'sport = :{port}' names it), or start the server with another --port",
+            )
         else:
-            yield ok("port", f"{host} port {port} is free; no server runs there")
+            yield problem(
+                "port",
+                f"no server can listen on {host} port {port}: {reason(error)}",
+                "use another --host or --port",
+            )
+    else:
+        yield ok("port", f"{host} port {port} is free; no server runs there")
 
 
 def _is_timeball(host: str, port: int) -> bool:

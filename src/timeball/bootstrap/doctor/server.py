@@ -72,9 +72,20 @@ def _ask(transport: HttpTransport, server: str, path: str) -> Incoming | Finding
             f"{server} does not answer: {error}",
             "start it (timeball up, or systemctl start), or correct --url, TIMEBALL_URL or the firewall",
         )
-    if path == "/livez" and b'"alive"' not in found.body:
-        return problem("server", f"{server} is not a Timeball server", "correct --url or TIMEBALL_URL")
-    return found
+    is_alive = path == "/livez"
+    try:
+        msgspec.json.decode(found.body, type=_Alive if is_alive else _Ready)
+    except msgspec.MsgspecError:
+        is_known = False
+    else:
+        is_known = not is_alive or b'"alive"' in found.body
+    if is_known:
+        return found
+    return problem(
+        "server",
+        f"{server} is not a Timeball server: no server answers {path} like that",
+        "correct --url or TIMEBALL_URL, or the proxy that it names",
+    )
 
 
 def _version(server: str, alive: Incoming) -> Iterator[Finding]:
@@ -92,7 +103,7 @@ def _version(server: str, alive: Incoming) -> Iterator[Finding]:
 def _clock(server: str, alive: Incoming) -> Iterator[Finding]:
     try:
         theirs = instant.of(parsedate_to_datetime(alive.headers["date"]))
-    except (KeyError, ValueError):
+    except (KeyError, ValueError, TypeError, OverflowError):
         yield skipped("clock", f"{server} does not tell its time")
         return
     ahead = theirs - system.wall()
@@ -136,6 +147,9 @@ def _beyond_the_key(config: DoctorConfig, server: str) -> Iterator[Finding]:
                 f"{server} refuses the API key: {error}",
                 "create a key (timeball keys create) and name its file with --token-file or TIMEBALL_TOKEN_FILE",
             )
+            return
+        except TimeballError as error:
+            yield problem("server", f"{server} cannot answer: {error}", "read the log of that server")
             return
         yield from _time_zones(server, me)
         if "read" not in me.permissions:

@@ -11,8 +11,8 @@ from typing import Final
 
 from timeball import system
 from timeball.bootstrap.doctor.finding import Finding, ok, problem, skipped, warning
-from timeball.config import DoctorConfig
-from timeball.domain.errors import Conflict, Invalid, TimeballError
+from timeball.config import DoctorConfig, places
+from timeball.domain.errors import Conflict, Invalid, TimeballError, Unavailable
 from timeball.domain.instant import SECOND, Micros
 from timeball.domain.text import english
 from timeball.ports.store_schema import SchemaState
@@ -38,15 +38,17 @@ def _sqlite(path: Path) -> Iterator[Finding]:
     from timeball.stores.sqlite import log, moved_note
     from timeball.stores.sqlite.clock import SteadyClock, check_start
     from timeball.stores.sqlite.commit_mark import MARK_SUFFIX, CommitMark
-    from timeball.stores.sqlite.file import Database, marked_time, read_schema
+    from timeball.stores.sqlite.file import Database, is_file, marked_time, read_schema
 
-    if not path.exists():
-        yield problem(
-            "store", f"there is no database {path}", "correct --store or --data-dir; the first start creates a database"
-        )
-        return
     database = Database(path, SteadyClock(system.wall, system.monotonic))
     try:
+        if not is_file(path):
+            yield problem(
+                "store",
+                f"there is no database {path}",
+                "correct --store or --data-dir; the first start creates a database",
+            )
+            return
         holder = database.holder()
         damage = None if holder else log.find_damage(path, CommitMark(log.beside(path, MARK_SUFFIX)).read())
         if damage is not None:
@@ -68,9 +70,15 @@ def _sqlite(path: Path) -> Iterator[Finding]:
         yield problem(
             "store", f"{path} cannot be opened: {error.strerror}", "run the command as the user of the server"
         )
-    except (sqlite3.Error, Conflict) as error:
+    except (sqlite3.Error, TimeballError) as error:
         found = database.explained(error) if isinstance(error, sqlite3.Error) else error
-        yield problem("store", str(found), "timeball restore a backup into a new data folder (docs/howto/backup.md)")
+        yield problem(
+            "store",
+            str(found),
+            "run the command as the user of the server, and free space on the disk if it is full"
+            if isinstance(found, Unavailable)
+            else "timeball restore a backup into a new data folder (docs/howto/backup.md)",
+        )
     else:
         try:
             if mark is not None:
@@ -95,7 +103,7 @@ def _postgres(dsn: str) -> Iterator[Finding]:
         else:
             yield problem("store", str(error), "correct the user and the password in --store or TIMEBALL_STORE_FILE")
         return
-    except (TimeballError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+    except (TimeballError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError, ValueError) as error:
         yield problem(
             "store",
             f"PostgreSQL cannot be reached: {error}",
@@ -150,7 +158,7 @@ def _objects(place: str) -> Iterator[Finding]:
     shown = place.partition("?")[0]  # the query may contain a secret
     remedy = "check the address, the credentials in the environment and the network; or correct --objects and --archive"
     if "://" not in place:
-        if not Path(place).exists():
+        if not places.may_exist(Path(place)):
             yield skipped("objects", f"{shown} does not exist; a server creates it")
             return
         remedy = f"let the user of the server write to {shown}, and mount it if it is a shared folder"

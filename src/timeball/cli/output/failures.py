@@ -40,8 +40,8 @@ EXIT_CODES: Final = """\
 \b
 Exit codes:
     0  success
-    1  a run did not succeed, the ledger does not add up, an entry of the audit log was changed, or not all jobs could
-       be applied
+    1  a run did not succeed, the ledger does not add up, an entry of the audit log was changed, not all jobs could be
+       applied, a schema has to be upgraded, or the doctor found a problem
     2  wrong usage, or an invalid value
     3  the server cannot be reached, or is not available at the moment
     4  the job, run, task or key does not exist

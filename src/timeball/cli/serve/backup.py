@@ -29,8 +29,8 @@ def backup(*, file: Path, form: Form | None, **flags: Any) -> None:
     """Copy an embedded store into one new file, while a server uses it or not: the database, large values and scripts.
 
     The copy is consistent, and it is checked before the file gets its name. Run the command as the user of the server.
-    The file has no API keys, but it has everything that jobs were given and have printed: keep it as private as the
-    data folder. Back up PostgreSQL with its own tools (docs/howto/backup.md).
+    The file has only digests of API keys, but it has everything that jobs were given and have printed: keep it as
+    private as the data folder. Back up PostgreSQL with its own tools (docs/howto/backup.md).
 
     \b
     Examples:
@@ -46,7 +46,13 @@ def backup(*, file: Path, form: Form | None, **flags: Any) -> None:
     if output.form == "json":
         import msgspec
 
-        output.json(msgspec.json.encode({"file": result.file, "bytes": result.size, **_as_json(result.manifest)}))
+        found = {
+            "file": result.file,
+            "bytes": result.size,
+            "notIncluded": result.not_included,
+            "missingObjects": result.missing_objects,
+        }
+        output.json(msgspec.json.encode({**found, **_as_json(result.manifest)}))
     else:
         output.fields([("file", result.file), ("bytes", f"{result.size:,}"), *_fields(result.manifest)])
     for place in result.not_included:
@@ -74,7 +80,8 @@ def restore(*, file: Path, form: Form | None, **flags: Any) -> None:
     """Bring a backup back, into a data folder that is empty or does not exist.
 
     The backup is checked completely before the database gets its name: its checksum, the database, the schema and the
-    number of rows. When a server starts on it, the time since the backup counts as an outage (docs/howto/backup.md).
+    number of rows. Run the command as the user of the server, and only with a file that you trust, because its jobs
+    execute. When a server starts on it, the time since the backup counts as an outage (docs/howto/backup.md).
 
     \b
     Examples:

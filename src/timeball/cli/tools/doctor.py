@@ -27,7 +27,7 @@ def doctor(*, form: Form | None, **flags: Any) -> None:
     Checks this machine (folders, files with keys, disk, port, limits), the store, if this machine has one or a setting
     names one (connection, schema, clock, object storage), and the servers (versions, clocks, loops, key, workers, and
     work that no worker can do). Run it with the settings and as the user of the server or the worker. It changes
-    nothing.
+    nothing, but for a small object that it writes to the object storage and deletes.
 
     Exits with 1 if there is a problem. A warning does not change the exit code.
 

@@ -10,13 +10,14 @@ import hashlib
 import os
 import shutil
 import zipfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
 import msgspec
 
-from timeball.domain.errors import Conflict
+from timeball.domain.errors import Conflict, Unavailable
 from timeball.ports.store_backup import FORMAT, BackupManifest
 
 DATABASE: Final = "timeball.db"
@@ -27,6 +28,9 @@ _LABEL: Final = b"sha256:"
 _DIGEST_SIZE: Final = 64
 """In hexadecimal digits."""
 _CHUNK: Final = 1024 * 1024
+_MAX_MANIFEST: Final = 1024 * 1024
+_MALFORMED: Final = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError)
+"""What `zipfile` raises for archives that no backup is."""
 
 
 class BackupWriter:
@@ -42,6 +46,8 @@ class BackupWriter:
             opened = source.open("rb")
         except FileNotFoundError:
             return False
+        except OSError as error:
+            raise Unavailable(f"{source} cannot be read, so there is no backup: {error.strerror}") from error
         with opened:
             entry = zipfile.ZipInfo(name)
             entry.compress_type = zipfile.ZIP_DEFLATED
@@ -75,7 +81,7 @@ class BackupReader:
             self._zip = zipfile.ZipFile(file)
         except FileNotFoundError:
             raise Conflict(f"there is no backup {file}") from None
-        except zipfile.BadZipFile:
+        except _MALFORMED:
             raise Conflict(f"{file} is not a backup of Timeball") from None
         self.manifest = self._manifest(file)
 
@@ -92,23 +98,32 @@ class BackupReader:
             path = folder / _checked(entry.filename)
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             mode = entry.external_attr >> 16 & 0o777 if entry.filename.startswith(f"{SCRIPTS}/") else 0o600
-            with self._zip.open(entry) as source, path.open("xb") as target:
-                os.fchmod(target.fileno(), mode | 0o600)
-                shutil.copyfileobj(source, target, _CHUNK)
-                target.flush()
-                os.fsync(target.fileno())
+            try:
+                with self._zip.open(entry) as source, path.open("xb") as target:
+                    os.fchmod(target.fileno(), mode | 0o600)
+                    shutil.copyfileobj(source, target, _CHUNK)
+                    target.flush()
+                    os.fsync(target.fileno())
+            except _MALFORMED as error:
+                raise Conflict(f"the backup is damaged: its entry {entry.filename!r} cannot be read: {error}") from None
             yield number
+
+    def extracted_size(self) -> int:
+        """Return the size of all files. No entry is extracted beyond the size that it declares."""
+        return sum(entry.file_size for entry in self._zip.infolist())
 
     def __len__(self) -> int:
         return len(self._zip.infolist()) - 1
 
     def _manifest(self, file: Path) -> BackupManifest:
         try:
+            if self._zip.getinfo(MANIFEST).file_size > _MAX_MANIFEST:
+                raise Conflict(f"{file} is not a backup of Timeball: its manifest is too large")
             text = self._zip.read(MANIFEST)
             if msgspec.json.decode(text).get("format", 0) > FORMAT:
                 raise Conflict(f"{file} was written by a newer Timeball; restore it with that version")
             return msgspec.json.decode(text, type=BackupManifest)
-        except (KeyError, AttributeError, msgspec.DecodeError):
+        except (KeyError, AttributeError, TypeError, msgspec.DecodeError, *_MALFORMED):
             raise Conflict(f"{file} is not a backup of Timeball") from None
 
 
@@ -137,7 +152,7 @@ def _digest(file: IO[bytes], size: int) -> bytes:
 def _checked(name: str) -> PurePosixPath:
     """Return the path of an entry, which must not point out of the folder."""
     path = PurePosixPath(name)
-    if name != DATABASE and (path.parts[0] not in (OBJECTS, SCRIPTS) or ".." in path.parts or len(path.parts) < 2):
+    if name != DATABASE and (len(path.parts) < 2 or path.parts[0] not in (OBJECTS, SCRIPTS) or ".." in path.parts):
         raise Conflict(f"the backup has an entry with the name {name!r}, which no backup of Timeball has")
     return path
 

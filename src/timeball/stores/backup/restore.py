@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -12,10 +14,12 @@ from timeball.ports.store_transfer import Report, TransferProgress
 from timeball.stores.backup import snapshot
 from timeball.stores.backup.container import DATABASE, OBJECTS, SCRIPTS, BackupReader, sync_folder
 from timeball.stores.sql.migrate import known, refuse_newer
+from timeball.stores.sqlite.clock import SteadyClock
+from timeball.stores.sqlite.file import Database
 
 UNFINISHED: Final = ".restoring"
 """The folder for files that are not checked yet. One that an interrupted restore left is removed."""
-_IGNORED: Final = {UNFINISHED, "lost+found"}
+_IGNORED: Final = {UNFINISHED, f"{DATABASE}.lock", "lost+found"}
 
 
 def restore_backup(file: Path, data_dir: Path, report: Report) -> RestoreResult:
@@ -28,10 +32,8 @@ def restore_backup(file: Path, data_dir: Path, report: Report) -> RestoreResult:
             manifest = backup.manifest
             refuse_newer([manifest.schema], manifest.oldest_schema, known())
             data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-            unfinished = data_dir / UNFINISHED
-            shutil.rmtree(unfinished, ignore_errors=True)
-            unfinished.mkdir(mode=0o700)
-            try:
+            with _unfinished(data_dir) as unfinished:
+                _require_space(data_dir, backup.extracted_size())
                 for done in backup.extract(unfinished):
                     report(TransferProgress("files", done, len(backup)))
                 report(TransferProgress("checking the database"))
@@ -41,11 +43,36 @@ def restore_backup(file: Path, data_dir: Path, report: Report) -> RestoreResult:
                     if (unfinished / name).exists():
                         (unfinished / name).rename(data_dir / name)
                 sync_folder(data_dir)
-            finally:
-                shutil.rmtree(unfinished, ignore_errors=True)
     except OSError as error:
         raise Unavailable(f"the backup cannot be restored into {data_dir}: {error.strerror or error}") from error
     return RestoreResult(file=str(file), data_dir=str(data_dir), manifest=manifest)
+
+
+@contextlib.contextmanager
+def _unfinished(data_dir: Path) -> Iterator[Path]:
+    """Create the folder for files that are not checked yet. No server starts on the data folder until it is removed,
+    because its new database would be overwritten."""
+    lock = Database(data_dir / DATABASE, SteadyClock(lambda: 0, lambda: 0))
+    lock.lock()
+    try:
+        _require_empty(data_dir)
+        folder = data_dir / UNFINISHED
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(mode=0o700)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        lock.unlock()
+
+
+def _require_space(folder: Path, needed: int) -> None:
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise Unavailable(
+            f"the backup needs {needed / 1024**2:,.0f} MiB in {folder}, where {free / 1024**2:,.0f} MiB are free"
+        )
 
 
 def _require_empty(folder: Path) -> None:

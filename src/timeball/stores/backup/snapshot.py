@@ -15,9 +15,9 @@ from msgspec import Struct
 from timeball.domain.errors import Conflict
 from timeball.domain.instant import Micros
 from timeball.stores.sql.migrate import known, refuse_newer
-from timeball.stores.sqlite import moved_note
+from timeball.stores.sqlite import log, moved_note
 from timeball.stores.sqlite.clock import SteadyClock
-from timeball.stores.sqlite.file import Database
+from timeball.stores.sqlite.file import Database, is_file
 
 TOKENS_BETWEEN: Final = 1_000_000_000
 """Tokens that the store may have issued since the backup. A restored store continues after them."""
@@ -45,7 +45,7 @@ class Contents(Struct, frozen=True, kw_only=True):
 def copy_database(path: Path, target: Path) -> None:
     """Copy a database that may be in use, consistently and compactly. Raise `Conflict` if it cannot be a backup: it
     lost commits, was moved, or belongs to another user."""
-    if not path.is_file():
+    if not is_file(path):
         raise Conflict(f"there is no store to back up: {path} does not exist; set its path with --data-dir or --store")
     owner = path.stat().st_uid
     if owner != os.geteuid():
@@ -55,7 +55,8 @@ def copy_database(path: Path, target: Path) -> None:
         )
     database = Database(path, SteadyClock(lambda: 0, lambda: 0))
     try:
-        with _kept_from_servers(database), contextlib.closing(database.connect_reader()) as connection:
+        _refuse_damage(database)
+        with contextlib.closing(database.connect_reader()) as connection:
             if (note := moved_note.read(connection)) is not None:
                 raise moved_note.refusal(path, note)
             connection.execute("VACUUM INTO ?", (str(target),))
@@ -71,10 +72,12 @@ def examine(path: Path) -> Contents:
             raise Conflict(f"the database is damaged: {'; '.join(text for (text,) in verdicts)}")
         numbers = dict(connection.execute("SELECT name, value FROM meta"))
         applied = {version for (version,) in connection.execute("SELECT version FROM migrations")}
+        if not applied:
+            raise Conflict("the database is not a store of Timeball: it has no schema")
         oldest = numbers.get("oldest_schema")
         refuse_newer(applied, oldest, known())
         tables = [name for (name,) in connection.execute(_TABLES)]
-        rows = {table: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in tables}
+        rows = {table: connection.execute(f'SELECT count(*) FROM "{table}"').fetchone()[0] for table in tables}
         schema = max(applied)
         return Contents(
             schema=schema, oldest_schema=oldest or schema, store_time=int(numbers.get("clock", 0)), rows=rows
@@ -95,17 +98,17 @@ def raise_tokens(path: Path) -> None:
         connection.execute("UPDATE meta SET value = value + ? WHERE name = 'token'", (TOKENS_BETWEEN,))
 
 
-@contextlib.contextmanager
-def _kept_from_servers(database: Database) -> Iterator[None]:
-    """If no server uses the store, check its log, and let none start meanwhile."""
+def _refuse_damage(database: Database) -> None:
+    """If no server uses the store, check its log. The store is not locked for that, because a supervisor that starts a
+    server again while the backup is made would find the store in use, and give up."""
     if database.holder() is not None:
-        yield
         return
-    database.lock()
-    try:
-        yield
-    finally:
-        database.unlock()
+    damage = log.find_damage(database.file, database.mark.read())
+    if damage is not None and database.holder() is None:
+        raise Conflict(
+            f"{damage.text}. Restore an earlier backup, or start the server once with --accept-damaged-log"
+            " (docs/howto/backup.md)"
+        )
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
+import stat
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -35,6 +36,18 @@ _log = structlog.get_logger()
 def _named(lock: int) -> str:
     """Return the process id that a lock file names."""
     return os.pread(lock, 32, 0).decode("ascii", "replace").strip() or "unknown"
+
+
+def is_file(path: Path) -> bool:
+    """True if there is such a file. Raise `Unavailable` if this user cannot open its folder."""
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise Unavailable(
+            f"{path} cannot be opened: {error.strerror}; run this command as the user of the server"
+        ) from error
 
 
 def marked_time(connection: sqlite3.Connection) -> Micros | None:

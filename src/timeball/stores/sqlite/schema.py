@@ -9,7 +9,7 @@ from pathlib import Path
 from timeball.domain.errors import Conflict
 from timeball.ports.store_schema import SchemaState
 from timeball.stores.sqlite.clock import SteadyClock
-from timeball.stores.sqlite.file import Database, read_schema
+from timeball.stores.sqlite.file import Database, is_file, read_schema
 
 
 def schema_of(path: Path) -> SchemaState:
@@ -31,6 +31,6 @@ def upgrade_schema(path: Path, clock: SteadyClock) -> None:
 
 
 def _database(path: Path, clock: SteadyClock | None = None) -> Database:
-    if not path.is_file():
+    if not is_file(path):
         raise Conflict(f"there is no store: {path} does not exist; set its path with --data-dir or --store")
     return Database(path, clock or SteadyClock(lambda: 0, lambda: 0))
