@@ -87,3 +87,10 @@ def test_the_image_runs_without_root() -> None:
     assert len(stages) == 2
     assert "USER 10001:10001" in lines[stages[1] :]
     assert any(line.startswith("HEALTHCHECK ") for line in lines)
+
+
+@pytest.mark.parametrize("file", sorted(DEPLOY.glob("compose/*.yml")), ids=lambda path: path.stem)
+def test_what_a_compose_file_mounts_exists(file: Path) -> None:
+    services = yaml.safe_load(file.read_text())["services"].values()
+    mounted = [volume.partition(":")[0] for service in services for volume in service.get("volumes", ())]
+    assert [place for place in mounted if place.startswith(".") and not (file.parent / place).exists()] == []
