@@ -1,4 +1,5 @@
-"""The limits of the tenants, as a server knows them. A loop reads them again and again, so that no request does."""
+"""The limits of the tenants, as a server knows them. `TenantLimitReader` reads them from the store once a second, so
+that requests and claims do not have to."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ class KnownLimits:
         self.by_tenant: Mapping[str, TenantLimits] = {}
         """The limits of the tenants that have any."""
         self.address_lists: Mapping[str, AddressLists] = {}
-        """Those of the tenants that have any, for the workers."""
+        """The address lists of the tenants that have any. The gateway sends them to the workers."""
         self.on_change: Callable[[], None] = lambda: None
         """Called when limits have changed."""
 
@@ -29,6 +30,6 @@ class KnownLimits:
             self.on_change()
 
     def note(self, tenant: str, limits: TenantLimits) -> None:
-        """Note the limits of one tenant, which this server has just stored."""
+        """Replace the limits of one tenant, which this server has just stored."""
         others = {name: known for name, known in self.by_tenant.items() if name != tenant}
         self.replace(others if limits == NO_LIMITS else {**others, tenant: limits})

@@ -22,9 +22,10 @@ class OutOfResources(Exception):
 
 
 class TryLater(OutOfResources):
-    """Raised if only attempts of this sort cannot start now, for example because a host name cannot be resolved. No
-    part of the attempt has begun. The worker releases it as not started, which costs the run no attempt, and continues
-    to accept others. The run waits for `wait` microseconds before the next claim.
+    """Raised if this attempt cannot start now although the machine lacks nothing that other attempts need, for example
+    because a host name cannot be resolved. No part of the attempt has begun. The worker releases it as not started,
+    which costs the run no attempt, and continues to accept others. The run waits for `wait` microseconds before the
+    next claim.
     """
 
     def __init__(self, message: str, wait: Micros) -> None:

@@ -1,4 +1,6 @@
-"""Idle workers: a submit assigns its runs to workers with a pending poll in the transaction that inserts the jobs."""
+"""Idle workers: a submit assigns its runs to workers that have a pending poll, or will have one within a moment, in the
+transaction that inserts the jobs.
+"""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Histogram:
         self.sum += value * times
 
     def add(self, other: Histogram) -> None:
-        """Add the observations of a histogram with the same bounds."""
+        """Add the observations of `other`, which has the same bounds, to this histogram."""
         for at, count in enumerate(other.counts):
             self.counts[at] += count
         self.sum += other.sum
@@ -68,7 +68,7 @@ def _seconds() -> Histogram:
 
 @dataclass(slots=True)
 class ServerMetrics:
-    """What the components of one server count."""
+    """The numbers that the components of one server count for `/metrics`."""
 
     submits: Histogram = field(default_factory=_sizes)
     """The numbers of submitted jobs that shared a commit."""
@@ -85,7 +85,7 @@ class ServerMetrics:
 
 @dataclass(slots=True)
 class StoreMetrics:
-    """What the driver of a store counts."""
+    """The numbers that the driver of a store counts for `/metrics`."""
 
     reads: Histogram = field(default_factory=_seconds)
     """The times of transactions that only read, with the time in the queue."""
@@ -110,7 +110,8 @@ class PoolUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreUse:
-    """What a store uses at the moment. None: the database has no such thing."""
+    """The connections and the disk space that a store uses at the moment. A field is None if the database has no such
+    thing."""
 
     connections: PoolUse | None = None
     log_bytes: int | None = None

@@ -62,8 +62,8 @@ class Loop(ABC):
 
     @abstractmethod
     async def turn(self) -> Micros:
-        """Do work that is due. Return the number of microseconds to sleep before the next turn; a wakeup ends the
-        sleep early.
+        """Do work that is due. Return the number of microseconds to sleep before the next turn. The loop sleeps at most
+        `TICK` (one second), and a wakeup ends the sleep early.
         """
 
     @property

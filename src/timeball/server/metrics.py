@@ -44,7 +44,7 @@ class ServerMetricsPage:
     """Returns the text of `/metrics` when called. Any number of scrapes may use it at the same time."""
 
     def __init__(self, server: Server, version: str, *, by_tenant: bool = False) -> None:
-        """`by_tenant`: metrics of runs have the label `tenant`."""
+        """With `by_tenant`, metrics of runs have the label `tenant`."""
         self._server = server
         self._version = version
         self._by_tenant = by_tenant
@@ -165,7 +165,8 @@ class ServerMetricsPage:
         )
 
     def _of_fleet(self) -> Iterable[Metric]:
-        """Yield what every server reads from the store. Queries take the maximum of all servers."""
+        """Yield the metrics of the whole fleet. Every server reads the same numbers from the store, so a Prometheus
+        query takes the maximum over the servers, not their sum."""
         fleet = self._fleet
         if fleet is None:
             return

@@ -115,7 +115,7 @@ class Attempts:
 
     def stops_by(self) -> Micros:
         """Return the earliest instant at which a running attempt must have ended by its timeout and grace; 0 if an
-        attempt is being stopped. Another thread may call this method.
+        attempt is being stopped; `MAX` if no running attempt has a timeout. Another thread may call this method.
         """
         running = [attempt for attempt in list(self._held.values()) if attempt.runs]
         if any(attempt.stop is not None for attempt in running):
@@ -272,7 +272,7 @@ class Attempts:
         return max((attempt.grace for attempt in running), default=0)
 
     def close(self) -> None:
-        """Cancel and forget all attempts that still execute."""
+        """Cancel the attempts that still execute, start no others, and drop the outcomes of those in the background."""
         self.closed = True
         self._lanes.close()
 
@@ -338,7 +338,8 @@ class Attempts:
         return Released(wait=SHORTAGE_PAUSE, begun=False)
 
     def _refuse(self, attempt: HeldAttempt) -> None:
-        """Return an attempt to the queue because its pool is full. Servers of older versions assign such attempts."""
+        """Return an attempt to the queue because its pool has too few free slots. Only servers of older versions, which
+        do not know the pools of workers, assign such attempts."""
         self._end(attempt, Released(POOL_REFUSAL_DELAY))
         if not self._crowded_until:
             self._crowded_until = self._clock.monotonic() + CROWDED_PAUSE

@@ -339,7 +339,7 @@ def _cut(note: str) -> str:
 
 
 def _outcome_size(attempt: HeldAttempt) -> int:
-    """Return the size in bytes of the result or of the failure."""
+    """Return the size in bytes of the result or the failure in the outcome of an attempt."""
     outcome = attempt.outcome
     if isinstance(outcome, Succeeded):
         return 0 if outcome.result is UNSET else len(outcome.result)

@@ -64,8 +64,8 @@ class Worker:
         on_outlived: Callable[[Sequence[ExecutorAttempt]], None] | None = None,
         tracing: Tracing | None = None,
     ) -> None:
-        """`on_outlived` is called with attempts that still execute when the lease of their lost session is
-        about to lapse. Spans go to `tracing`.
+        """`on_outlived` is called with the attempts of a lost session that still execute when the lease of the session
+        is about to lapse. Spans go to `tracing`.
         """
         self._dispatch = dispatch
         self._clock = clock
@@ -297,8 +297,9 @@ class Worker:
     # `bootstrap.heartbeat_thread`.
 
     def beat_for_stalled_loop(self) -> Beat | None:
-        """Return the beat that a blocked event loop has missed, or None. None as well after `LOOP_STALL_LIMIT`, and
-        when an attempt is to be stopped: without the event loop, only the end of the lease stops an attempt.
+        """Return the beat that the blocked event loop has missed; None if it missed none, or if there is no session.
+        Also None once the event loop is blocked for longer than `LOOP_STALL_LIMIT`, or an attempt has to be stopped:
+        without the event loop, only the end of the lease stops an attempt.
         """
         session, now = self._session, self._clock.monotonic()
         since = None if session is None or session.lost else session.stalled_since(now)

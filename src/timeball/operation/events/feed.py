@@ -85,8 +85,8 @@ class TenantFeed:
                 self._idle_since = now
 
     def publish(self, window: TenantWindow, now: Micros, time: Micros) -> Steps[None]:
-        """Send the changes of a window to the listeners, some of them at a time. `now` is an instant of the monotonic
-        clock, `time` the time of the store."""
+        """Send the changes of a window to the listeners. The event loop gets a turn after each
+        `LISTENERS_PER_TURN` listeners. `now` is an instant of the monotonic clock, `time` the time of the store."""
         published = _Published(self._number, self._number + window.size, now, time, window)
         self._number = published.last
         self._keep(published)

@@ -34,8 +34,9 @@ refuse the request."""
 
 
 async def amend(context: OperationContext, tenant: str, job_id: str, decide: Decide) -> None:
-    """Read the job, call `decide`, and write the change unless another request has changed the job since. In that case
-    start again, up to 100 times; then raise `Conflict`."""
+    """Read the job, call `decide`, and write the change. Due fires of the job are planned first, since they belong to
+    the old version. If another request has changed the job since it was read, start again; after 100 times raise
+    `Conflict`. If a worker holds the run of a future fire, wait for that fire and start again."""
     tries = 0
     while tries < TRIES:
         job = (await find_job(context, tenant, job_id)).job
@@ -119,8 +120,8 @@ async def plan_job(context: OperationContext, job: Job, now: Micros) -> None:
 async def _forgone(
     context: OperationContext, job: Job, unplannable: str = ""
 ) -> tuple[tuple[Span, ...], Micros | None]:
-    """Return the fires that were due while the job was paused or could not be planned, and that a change skips for
-    good, and the next fire. If the fires cannot be computed, only the first of them is known."""
+    """Return two things: the fires that were due while the job was paused or could not be planned, and that a change
+    now skips for good, and the next fire. If the fires cannot be computed, only the first of them is returned."""
     if job.spec.follows is not None or job.next_fire_at is None:
         return (), None  # the fires of a job that follows another are in the store
     try:

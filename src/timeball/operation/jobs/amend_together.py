@@ -28,8 +28,9 @@ async def amend_together(
 ) -> tuple[list[JobResult], list[Amended]]:
     """Return the result of each job, in order, and the changes that were made in the common transaction.
 
-    A job that is not found, that has a due fire to plan, that has many live runs, that is paused and loses its
-    schedule, or that another request changed at the same time is changed by `alone`.
+    Some jobs are changed by `alone` instead: a job that is not found, that has a due fire to plan, that has at least
+    `BUSY` live runs, that is paused and loses its schedule, or that another request changed at the same time; and all
+    jobs if the store refuses the common transaction because of one of them.
     """
     results: dict[str, JobResult] = {}
     together: list[Amendment] = []
@@ -62,7 +63,8 @@ def _has_due_fire(job: Job, now: Micros) -> bool:
 
 
 async def _amend(context: OperationContext, amendments: Sequence[Amendment]) -> list[Amended]:
-    """Return the changes that took effect. If the store refuses one job, it changes none of them."""
+    """Change the jobs in one transaction. Return the changes that took effect; an empty list if the store refuses one
+    of the jobs (`Invalid`), because it then changes none."""
     try:
         answers = await context.store.amend(amendments)
     except Invalid:

@@ -60,7 +60,7 @@ def _pausing(reason: str, until: Micros | None) -> Decide:
 
 
 def over(until: Micros) -> Invalid:
-    """Return the error for a pause that would end in the past."""
+    """Return the error for a pause whose end, `until`, has passed."""
     return Invalid(f"{render(until)} has passed; a pause ends in the future, or when the job is resumed", "/until")
 
 

@@ -71,8 +71,8 @@ class Created(Struct, frozen=True, gc=False):
 
 
 class _Around(Struct, frozen=True):
-    """The result of looking up the tasks, calendars, jobs and workers that submitted jobs need. The key of each mapping
-    is the position of a job in the batch."""
+    """What was found when the tasks, calendars, jobs and workers that submitted jobs need were looked up. The key of
+    each mapping is the position of a job in the batch."""
 
     refused: Mapping[int, TimeballError] = {}
     closures: Mapping[int, Closures] = {}

@@ -40,7 +40,8 @@ async def slo_of_job(context: OperationContext, tenant: str, job_id: str) -> Rea
 
 
 async def slo_of_tag(context: OperationContext, tenant: str, tag: str) -> ReadSlo:
-    """Compare the jobs with this tag that have an objective."""
+    """Read the newest jobs with this tag, and compare the starts of their runs with their objectives. Jobs without an
+    objective are left out."""
     job_ids = await context.store.jobs_with_tag(tenant, tag, MAX_SLO_JOBS)
     jobs = {job.id: job for job in await context.store.schedules_of(job_ids)}
     return await _read(context, [jobs[job_id] for job_id in job_ids if job_id in jobs])

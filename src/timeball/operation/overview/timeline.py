@@ -159,7 +159,8 @@ async def _tag_lanes(
     limits: _Limits,
     now: Micros,
 ) -> list[Lane]:
-    """Return the lanes of tags, from a sample with a limited number of runs in each part of the range."""
+    """Return one lane per tag. Its finished runs are those in `sample`, which has a limited number of runs in each part
+    of the range."""
     nearest = list({job.id: job for jobs in chosen.values() for job in jobs}.values())[:MAX_LANES]
     fires = await _coming(context, nearest, asked, limits.fires, now)
     few = max(1, MAX_RUNS // max(1, len(nearest)))

@@ -58,7 +58,7 @@ def bounded(context: OperationContext, where: RunFilter, ahead: Micros = 0) -> R
 
 
 async def over_filter(context: OperationContext, where: RunFilter, act: Act) -> Tally:
-    """Apply the action to all runs that match a filter."""
+    """Apply the action to all runs that match a filter, in steps of `STEP` runs, and return the results."""
     where = bounded(context, where)
     tally = Tally()
     after: Match | None = None
@@ -69,7 +69,8 @@ async def over_filter(context: OperationContext, where: RunFilter, act: Act) -> 
 
 
 async def over_ids(context: OperationContext, tenant: str, run_ids: Sequence[str], act: Act) -> Tally:
-    """Apply the action to the named runs, in the given order."""
+    """Apply the action to the named runs, in the given order, and return the results. An id that occurs twice counts
+    once. The result of an id without a run of the tenant is the error `NotFound`."""
     named = list(dict.fromkeys(run_ids))
     tally = Tally()
     for start in range(0, len(named), STEP):

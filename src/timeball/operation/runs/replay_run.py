@@ -65,8 +65,8 @@ async def retry_archived(
 async def replay_runs(
     context: OperationContext, tenant: str, matches: Sequence[Match], since: str, edit: Edit | None = None
 ) -> list[BulkItemResult]:
-    """Replay runs in one transaction. Excluded are runs that have not ended, runs of cancelled jobs, runs that were
-    replayed since `since`, and those that the overlap policy forbids."""
+    """Replay runs in one transaction. Return one result per run, in order. The result is an error for a run that has
+    not ended, belongs to a cancelled job, was replayed since `since`, or has no room by the overlap policy."""
     await check_task(context, tenant, edit)
     jobs = await context.store.jobs([match.job_id for match in matches])
     now = context.store.now()

@@ -27,8 +27,8 @@ RETRYABLE: Final = TERMINAL - SUCCESSFUL | {Status.RETRYING}
 
 
 async def retry_run(context: OperationContext, tenant: str, run_id: str, edit: Edit | None = None) -> Run:
-    """Return the run that executes now: the same one if it waited for its retry delay, else a new one. Without an edit,
-    a second retry of a run returns the run of the first retry."""
+    """Retry a run. Return the run that takes over: the same one if it waited for its retry delay, which ends now, or
+    else a new one. Without an edit, a second retry of a run returns the run of the first retry."""
     run = await find_run(context, tenant, run_id)
     [result] = await retry_runs(context, tenant, [Match(run_id, run.job_id, run.fire_time, run.status)], edit)
     if result.successor is not None:
@@ -48,8 +48,9 @@ async def retry_runs(
     *,
     only_dead_letters: bool = False,
 ) -> list[BulkItemResult]:
-    """Retry runs: one transaction starts waiting retries at once, another creates the new runs. Excluded are runs that
-    were retried already, discarded ones if `only_dead_letters`, and those that the overlap policy forbids. A retry with
+    """Retry runs: one transaction ends the retry delays of waiting runs, another creates the new runs. Return one
+    result per run, in order. The result is an error for a run that is alive or succeeded, was retried already, is
+    discarded (with `only_dead_letters`), belongs to a cancelled job, or has no room by the overlap policy. A retry with
     an edit executes the old spec with the changes; a run that was edited before keeps that edit."""
     await check_task(context, tenant, edit)
     results: dict[str, BulkItemResult] = {}

@@ -47,7 +47,7 @@ class Present(Struct, frozen=True, kw_only=True):
 
 
 class QueueDepth(Struct, frozen=True):
-    """The runs that wait only for a worker."""
+    """The runs of one tenant, queue and priority that are ready, and wait only for a worker."""
 
     tenant: str
     queue: str
@@ -60,7 +60,7 @@ class QueueDepth(Struct, frozen=True):
 
 
 class FleetState(Struct, frozen=True, kw_only=True):
-    """What all workers and tenants have at the instant `now`."""
+    """The work and the workers of all tenants at the instant `now`, for `/metrics`."""
 
     now: Micros
     queues: list[QueueDepth]
@@ -113,9 +113,10 @@ class OverviewStore(Protocol):
     async def count_starts(
         self, within: Mapping[str, Micros], edges: Sequence[Micros], limit: int
     ) -> dict[str, list[StartCounts]]:
-        """Return the starts of jobs between each two consecutive edges, the last of which is now. `within` has the
-        time in which the runs of each job have to start, by job id. At most `limit` ledger rows of a job are read
-        between two edges, the newest ones. Runs that wait and are late already count in the last range."""
+        """Return, by job id, how many runs of the job had to start in each range between two consecutive edges, and how
+        many of them were late. The last edge is now. `within` has the delay, by job id, after which a start is late. Of
+        each range, at most the newest `limit` ledger rows of a job are read. Runs that still wait and are late already
+        count in the last range."""
         ...
 
     async def jobs_with_tag(self, tenant: str, tag: str, limit: int) -> list[str]:

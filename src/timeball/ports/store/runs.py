@@ -21,15 +21,15 @@ from timeball.ports.worker_protocol import Ended, LogChunk, Pausing, Progress, S
 
 
 class SlotRequest(Struct, frozen=True):
-    """The free slots of a worker with a pending poll."""
+    """The free slots of a worker that has a pending poll, or whose next poll is expected within a moment."""
 
     session: str
     worker: str
     """The name of the worker."""
     slots: int
     poll: int = 0
-    """The number of the pending poll. A run that is claimed for it is delivered with the answer to this poll, or
-    released.
+    """The number of the pending or expected poll. A run that is claimed for it is delivered with the answer to this
+    poll, or released.
     """
     room: PoolRoom | None = None
     """The free slots in the pools of the worker; None: only `slots` bounds the claim. A claim does not change it."""
@@ -86,7 +86,7 @@ class Settlement(AttemptWithLocks, frozen=True, kw_only=True):
     started_at: Micros | None
     finished_at: Micros
     spread: float
-    """A random number in [0, 1) for the retry delay."""
+    """A random number in [0, 1) that spreads the retry delays of runs that fail together."""
     host: str | None = None
     """The host and port that an `http` attempt called."""
     offloaded: int = 0
@@ -153,7 +153,7 @@ class Cancelling(Struct, frozen=True):
 
 
 class Wanted(StrEnum):
-    """The order for a session about an attempt that it holds."""
+    """What the worker of a session is to do with an attempt that it holds."""
 
     GO_ON = "go_on"
     """Continue: cancellation was not requested."""
@@ -164,7 +164,7 @@ class Wanted(StrEnum):
 
 
 class WorkerOrders(Struct, frozen=True):
-    """The orders for all workers."""
+    """All cancels and drains that are ordered now, for the workers of all servers."""
 
     cancels: list[tuple[str, int, bool]] = []
     """All RUNNING attempts whose cancellation was requested: session, token, and True if the attempt gets no grace."""

@@ -103,11 +103,11 @@ class SignInStore(Protocol):
         ...
 
     async def list_sessions(self, tenant: str, key_id: str | None, cursor: str | None, limit: int) -> Page[WebSession]:
-        """Return the web sessions that have not ended, newest first: those of one key or one user of the identity
-        provider, or all of the tenant."""
+        """Return a page of the web sessions that have not ended, newest first. `key_id` is the id of an API key or of a
+        user of the identity provider, and selects the sessions that it opened; None: all sessions of the tenant."""
         ...
 
     async def revoke_session(self, tenant: str, key_id: str | None, session_id: str) -> str | None:
-        """End a web session. If a key or a user is given, the session must belong to it. Return the digest of the
-        session; None if there is no such session."""
+        """End a web session. If `key_id`, the id of an API key or of a user of the identity provider, is given, it must
+        have opened the session. Return the digest of the session; None if there is no such session."""
         ...

@@ -105,12 +105,12 @@ class Store(
         ...
 
     async def ping(self) -> None:
-        """Return if the store answers; raise `Unavailable` if it does not."""
+        """Wait for an answer of the store. Raises `Unavailable` if there is none."""
         ...
 
     async def probe_write(self) -> None:
-        """Commit a write that changes nothing of consequence. Raises `Unavailable` if the store is read-only or its
-        disk is full.
+        """Commit a test write that changes no job, run or setting. Raises `Unavailable` if the store is read-only or
+        its disk is full.
         """
         ...
 
@@ -127,8 +127,8 @@ class Store(
 
     def watch_changes(self, listener: ChangeListener | None) -> None:
         """After each commit of this server, call `listener` with what the commit changed, in the event loop of the
-        caller of the commit. A commit that changed no run, job or worker may call it, too. None: call nothing, and
-        record only the ends of runs and fires, for the statistics."""
+        caller of the commit. A commit that changed no run, job or worker may call it, too. If `listener` is None, only
+        the ends of runs and fires are recorded, for the statistics."""
         ...
 
     def listen_to_servers(self, listener: MessageListener) -> None:

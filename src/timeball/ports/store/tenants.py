@@ -17,7 +17,7 @@ from timeball.ports.store.paging import Page
 
 
 class CredentialUse(Struct, frozen=True):
-    """The last use of a credential that a server knows of."""
+    """When an API key or a user last sent a request to this server."""
 
     key_id: str | None
     """The API key; None: the credential was a token."""
@@ -41,7 +41,7 @@ class QuotaUse(Struct, frozen=True, kw_only=True):
 
 
 class TenantStore(Protocol):
-    """Changes of tenants belong to the system's chain of the audit log."""
+    """The audit log has an entry for each change of a tenant, in the chain of the system."""
 
     async def create_tenant(self, tenant: Tenant) -> Tenant:
         """Insert a tenant, and return it. Raises `Conflict` if another tenant has the id. The tenant of the same
@@ -87,7 +87,7 @@ class TenantStore(Protocol):
 
 
 class UserStore(Protocol):
-    """Changes of users belong to the chain of their tenant in the audit log."""
+    """The audit log has an entry for each change of a user, in the chain of the user's tenant."""
 
     async def create_user(self, user: User) -> User:
         """Insert a user, and return it. Raises `Conflict` if another user of the tenant has the id or the subject. The
@@ -137,18 +137,20 @@ class TenantDeletionStore(Protocol):
         ...
 
     async def stop_jobs(self, lead: Lead, tenant: str, limit: int) -> int:
-        """Cancel up to `limit` jobs of a tenant, also such that cannot be decoded. Return how many were cancelled."""
+        """Cancel up to `limit` jobs of a tenant, including those that cannot be decoded. Return the number of cancelled
+        jobs."""
         ...
 
     async def owned_by(self, tenant: str, ids: Sequence[str]) -> set[str]:
-        """Return those of the given ids that are of jobs or runs of a tenant."""
+        """Return those of `ids` that are ids of jobs or runs of a tenant."""
         ...
 
     async def note_deletion(
         self, lead: Lead, tenant: str, phase: DeletionPhase, place: str = "", counts: Mapping[str, int] | None = None
     ) -> None:
-        """Store how far a deletion is, and add to its counts. A call with the phase and the place that are stored
-        already changes nothing."""
+        """Store the phase of a deletion and `place`, the folder of the object storage that was counted last, and add
+        `counts` to what was deleted so far. A call with the phase and the place that are stored already changes
+        nothing."""
         ...
 
     async def delete_rows(self, lead: Lead, tenant: str, limit: int) -> int:

@@ -102,7 +102,7 @@ class Unreported(Struct, frozen=True):
     """A page of attempts whose end is overdue although the leases of their workers are valid."""
 
     runs: list[Settlement]
-    """The attempts as `Lost` settlements (spread 0)."""
+    """The attempts as settlements with the outcome `Lost`. `spread` is 0: a lost attempt is retried without a delay."""
     after: tuple[str, str] | None
     """The session and run id after which the next page begins; None: this was the last page."""
 
@@ -138,7 +138,7 @@ class WorkerStore(Protocol):
 
     async def lapsed(self, limit: int) -> list[Settlement]:
         """Mark the leases that have run out as lapsed. Return up to `limit` RUNNING runs whose session has no valid
-        lease, as `Lost` settlements (spread 0). The caller settles them.
+        lease, as settlements with the outcome `Lost`. The caller settles them.
         """
         ...
 
@@ -156,7 +156,8 @@ class WorkerStore(Protocol):
         ...
 
     async def forget_sessions(self, seen_before: Micros) -> int:
-        """Delete sessions whose lease ended before `seen_before` and that hold no attempt. Return how many."""
+        """Delete sessions whose lease ended before `seen_before` and that hold no attempt. Return how many were
+        deleted."""
         ...
 
     async def workers(self, tenant: str | None = None) -> list[WorkerRecord]:

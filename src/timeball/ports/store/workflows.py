@@ -35,7 +35,7 @@ class AdvanceResult(Struct, frozen=True):
     """The id of the last workflow run that was read; empty: none was."""
 
     def and_(self, other: AdvanceResult) -> AdvanceResult:
-        """Return the sum of two results."""
+        """Return a result with the sums of the numbers of both; `wants` and `last` are concatenated."""
         return AdvanceResult(*(mine + theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True)))
 
     @property

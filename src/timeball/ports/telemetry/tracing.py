@@ -11,7 +11,7 @@ from timeball.domain.run.trace import TraceSpan
 
 class Tracing(Protocol):
     def samples(self, trace_id: str) -> bool:
-        """True if a trace that begins here is recorded. Every process with the same ratio decides the same."""
+        """True if a new trace with this id is recorded. Every process with the same sampling ratio returns the same."""
         ...
 
     def now(self) -> Micros:

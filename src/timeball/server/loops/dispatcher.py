@@ -80,7 +80,8 @@ class Dispatcher(Loop):
                 self._polls_ignored_until = 0
 
     async def _claim(self) -> Micros:
-        """Claim runs for the pending polls. Return for how many microseconds the dispatcher has nothing to do."""
+        """Claim runs for the pending polls. Return the number of microseconds until the next claim, unless a poll or a
+        wakeup starts a turn earlier."""
         if not self._gateway.wants():
             return TICK
         # Let the event loop turn once: polls that arrive together share one claim, and settlements that arrive with
@@ -120,7 +121,7 @@ class Dispatcher(Loop):
         if any(want.session not in served for want in self._gateway.wants()):
             return 0
         delay = TICK if upcoming is None else max(CLAIM_RETRY_DELAY, upcoming - LATEST - self._store.now())
-        if claimed.short:  # the end of a run makes room for the next, and the poll after it tells so
+        if claimed.short:  # the poll after the end of a run starts the next turn
             return delay
         self._crowded = claimed.crowded
         if self._crowded and self._has_grown:
@@ -144,8 +145,9 @@ class Dispatcher(Loop):
         return delay
 
     def _demanded(self, has_grown: bool) -> None:
-        """Start a turn, because a worker with free slots polls; unless the loop knows that no run is due that the
-        worker has room for, or is in the middle of a turn."""
+        """Called when a worker with free slots polls: start a turn. No turn starts during another one, nor before
+        `_polls_ignored_until`, because the last claim left no run that is due earlier. Exception: runs wait for a free
+        slot of a pool, and the worker has more free slots than before (`has_grown`)."""
         self._has_grown = self._has_grown or has_grown
         if (has_grown and self._crowded) or self._clock.monotonic() >= self._polls_ignored_until:
             self.wake()

@@ -1,5 +1,5 @@
-"""The loop that turns the stored ends of runs into fires of the jobs that follow them; the planner plans
-these fires.
+"""The loop that turns upstream events (the stored ends of runs) into fires of the jobs that follow the jobs of these
+runs. The planner plans these fires.
 """
 
 from __future__ import annotations

@@ -61,8 +61,9 @@ class LeaseRescuer(Loop):
         self._metrics.lost_leases += len(settled) - settled.count(None)
 
     async def _end_unreported(self) -> bool:
-        """End attempts whose worker is alive but never reports. The worker learns it from the answer to its next beat,
-        because the fencing token is no longer valid. Return True if there are more attempts to check.
+        """End attempts whose worker has a valid lease but never reported their end. The answer to the next beat of the
+        worker orders it to drop them, because their fencing tokens are no longer valid. Return True if there are more
+        attempts to check.
         """
         if self._clock.monotonic() < self._search_at:
             return False
@@ -77,7 +78,8 @@ class LeaseRescuer(Loop):
         return found.after is not None
 
     def _leave(self, settlement: Settlement, error: Exception) -> None:
-        """Log a run that cannot be settled, and postpone it. The other runs of the batch are settled."""
+        """Log that a run cannot be settled, and try it again after `FIRST_RETRY_DELAY`. The other runs of the batch are
+        settled."""
         _log.error("a lost run cannot be settled", run=settlement.run_id, error=reason_of(error))
         self._failed[settlement.run_id] = self._clock.monotonic() + FIRST_RETRY_DELAY
 

@@ -1,7 +1,8 @@
 """The maintenance loop of a server. It creates the history partitions of the coming days, adds what finished runs used
-to the sums of usage, and deletes data that is no longer needed: old runs, idempotency keys of deleted jobs, job
-versions that no run uses, old statistics, files in the object storage that no row refers to, and tenants that a request
-deleted.
+to the sums of usage, recounts the stored bytes of tenants with a quota of them, and deletes data that is no longer
+needed: old runs, idempotency keys of deleted jobs, job versions that no run uses, old statistics, objects in the object
+storage that no row refers to, and tenants whose deletion a request began. Days are archived before their runs are
+deleted, if an archive is configured.
 
 Only the server that holds the maintenance lease does this. If two servers believe that they hold it, the store accepts
 only the changes of the newer holder. Each turn does at most one small step of each duty, so that neither other
@@ -184,8 +185,8 @@ class MaintenanceLoop(Loop):
         return PRUNE_STEP_DELAY
 
     async def _forget(self, lead: Lead) -> Micros:
-        """Delete idempotency keys and job versions that only deleted runs used. Return the microseconds until the next
-        step."""
+        """Delete some idempotency keys whose jobs are deleted, and some job versions that no run uses any more. Return
+        the microseconds until the next step."""
         if self._keep_for is None or not self._is_time(self._forgotten_at):
             return MAINTENANCE_INTERVAL
         before = self._store.now() - self._keep_for
@@ -200,9 +201,9 @@ class MaintenanceLoop(Loop):
         return PRUNE_STEP_DELAY if await self._store.forget_statistics(lead) else MAINTENANCE_INTERVAL
 
     async def _sweep(self, lead: Lead) -> Micros:
-        """Delete objects that no row refers to. The search runs in a task of its own, since it may take long. A server
-        that loses the lease during it does no harm: an object that no row refers to is never referred to again. Return
-        the microseconds until the next step."""
+        """Delete large values in object storage that no row refers to. The search runs in a task of its own, since it
+        may take long. A server that loses the lease during the search may still delete them: no row ever begins to
+        refer to such an old object. Return the microseconds until the next step."""
         work = self._sweeping
         if work is None:
             if not self._large_value_store.takes or not self._is_time(self._swept_at, SWEEP_EVERY):
@@ -222,7 +223,7 @@ class MaintenanceLoop(Loop):
 
     async def _delete_tenants(self, lead: Lead) -> Micros:
         """Continue the deletion of tenants, in a task of its own, since each of its steps may take a moment. Return the
-        microseconds until the next look at it."""
+        microseconds until this duty checks the task again."""
         work = self._deleting
         if work is None:
             if not await self._store.deletions():
@@ -240,9 +241,10 @@ class MaintenanceLoop(Loop):
         return PRUNE_STEP_DELAY
 
     async def _recount_stored_bytes(self, lead: Lead) -> Micros:
-        """Recount what is stored for the tenants with a quota of that: once an hour, and more often while the quota is
-        used up, since what was deleted meanwhile makes room. The recount runs in a task of its own, since it reads all
-        history of the tenant. Return the microseconds until the next look at it."""
+        """Recount the stored bytes of the tenants with a quota of them: once an hour, and more often while at least
+        `FULL` (90 %) of the quota is used, since rows that were deleted since the last recount make room. The recount
+        runs in a task of its own, since it reads all history of the tenant. Return the microseconds until this duty
+        checks the task again."""
         work = self._recounting
         if work is not None and not work.done():
             return MAINTENANCE_INTERVAL

@@ -48,6 +48,6 @@ class PauseResumer(Loop):
         return 0
 
     def _leave(self, job: Job, error: Exception) -> None:
-        """Log a job that cannot be resumed, and postpone it. The other jobs of the batch are resumed."""
+        """Log that a job cannot be resumed, and try it again later. The other jobs of the batch are resumed."""
         _log.error("a job whose pause is over cannot be resumed", job=job.id, error=reason_of(error))
         self._failed[job.id] = self._clock.monotonic() + FIRST_RETRY_DELAY

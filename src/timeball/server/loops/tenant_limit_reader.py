@@ -1,5 +1,5 @@
-"""The loop that reads the limits of the tenants, so that no request and no claim has to. A server that changes a tenant
-knows the new limits at once, the others within a second."""
+"""The loop that reads the limits of the tenants from the store once a second, so that requests and claims do not have
+to. A server that changes a tenant applies the new limits at once, the other servers within a second."""
 
 from __future__ import annotations
 

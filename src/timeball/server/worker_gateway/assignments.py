@@ -1,4 +1,4 @@
-"""The assignments of an answer, made from the claimed runs."""
+"""Makes the assignments in the answer to a poll from the claimed runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from timeball.ports.worker_protocol import Assignment
 
 
 def room_without(room: PoolRoom, claims: Sequence[Claim]) -> PoolRoom:
-    """Return the free slots of the pools that these runs leave."""
+    """Return the free slots that are left in each pool of a worker after it got these runs."""
     left = room.copy()
     for claim in claims:
         if claim.pool is not None:
