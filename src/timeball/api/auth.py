@@ -71,7 +71,8 @@ class Authenticator:
         return self._clock.monotonic() - believed_until < TRUSTED_WITHOUT_STORE
 
     async def find(self, secret: str) -> Key | None:
-        """Return the valid key with this secret, or None. Raise `Unauthorized` if it has expired."""
+        """Return the key with this secret; None if it is unknown or was revoked. Raise `Unauthorized` if it has
+        expired."""
         key = await self._find(hashlib.sha256(secret.encode()).digest())
         if key is not None and key.is_expired(self._store.now()):
             raise Unauthorized(_expired(key))

@@ -16,8 +16,8 @@ class ClientConnection(Protocol):
     """The connection of a request."""
 
     def admit(self) -> None:
-        """Mark the connection as trusted, because a request on it had a valid API key: stricter limits for unknown
-        clients no longer apply."""
+        """Mark the connection as known, because a request on it had a valid credential. The stricter limits for
+        connections without one no longer apply."""
         ...
 
     def is_last_answer(self) -> bool:
@@ -34,8 +34,8 @@ class ClientConnection(Protocol):
         ...
 
     async def wait_for_turn(self) -> None:
-        """Wait until the server may answer this connection. A connection that had a valid API key does not wait; of all
-        others, one gets its answer per turn of the event loop."""
+        """Wait until the server may answer this connection. A connection on which a request had a valid credential does
+        not wait; of all others, one gets its answer per turn of the event loop."""
         ...
 
 
@@ -51,8 +51,9 @@ class TrustedProxies:
         self._networks = [ipaddress.ip_network(each) for each in networks]
 
     def client(self, sender: str, forwarded: bytes | None) -> str:
-        """Return the address of the client of a request that came from `sender`: the last address that no trusted proxy
-        has. If a proxy passes something else than an address, it is that of the proxy."""
+        """Return the address of the client of a request that came from `sender`: the last address in `forwarded` (the
+        header `X-Forwarded-For`) that no trusted proxy has. If a trusted proxy added a text that is no address, return
+        the address of that proxy."""
         if forwarded is None or not self._networks or not self._trusts(_address(sender)):
             return sender
         client = sender

@@ -44,7 +44,7 @@ class Endpoint:
         self._authenticate = authenticate
 
     def lasts(self, method: str) -> bool:
-        """True if the answer to this method may take long."""
+        """True if the route of this method waits for events, or streams its answer (`Route.lasts`)."""
         route = self._routes.get(method)
         return route is not None and route.lasts
 
@@ -81,7 +81,8 @@ class Endpoint:
         return await self._handle(route, request, caller, session)
 
     async def _within_rates(self, route: Route, request: Request, caller: Caller, session: WebSession | None) -> Answer:
-        """Answer a request of a tenant that may have limits of its rate of requests."""
+        """Answer a request of a tenant that may have limits of its rate of requests: refuse the request if a limit is
+        exceeded. The answer has the headers that describe these limits, if there are any."""
         states, exceeded = self._services.rates.take(caller)
         if not states:
             return await self._handle(route, request, caller, session)

@@ -53,8 +53,8 @@ class EventStreams:
     async def open(
         self, caller: Caller, credential: Credential, where: EventFilter, last_id: str, client: ClientConnection | None
     ) -> AsyncIterator[bytes]:
-        """Yield the frames of a new stream until it ends. If the connection of the client is available, only the first
-        frames are yielded, behind the head of the answer; all later frames are written to the connection directly."""
+        """Yield the frames of a new stream until it ends. If `client`, the connection of the request, is given, only
+        the first frames are yielded, behind the head of the answer; all later frames are written to it directly."""
         clock = self._context.clock
         hub = self._context.events
         listener = hub.subscribe(caller.tenant, where, caller.credential, last_id, clock.monotonic(), self._context.rng)

@@ -56,12 +56,13 @@ class PageQuery(Struct, frozen=True, rename="camel", forbid_unknown_fields=True,
     limit: Limit = 100
 
     def after(self, prefix: str) -> str | None:
-        """Return the id after which the page begins."""
+        """Return the id after which the page begins; None: the page is the first one."""
         return place_after(self.cursor, prefix, _at("cursor"))
 
 
 def place_after(cursor: str, prefix: str, at: str) -> str | None:
-    """Return the id in a cursor; None for an empty one."""
+    """Return the id in the cursor of a list of objects with this id prefix; None for an empty cursor. Raise `Invalid`,
+    with the pointer `at`, if it is another text."""
     if cursor and not ids.is_id(prefix, cursor):
         raise Invalid(f"{cursor[:64]!r} is not a cursor of this list; use the last `nextCursor`", at)
     return cursor or None

@@ -58,7 +58,7 @@ class Services:
     ready: Callable[[], Awaitable[Readiness]]
     new_secret: Callable[[], str]
     find_key: Callable[[str], Awaitable[Key | None]]
-    """Returns the valid key with a secret."""
+    """Returns the key with a secret; None if it is unknown or was revoked. Raises `Unauthorized` if it has expired."""
     forget_key: Callable[[Key], None]
     forget_tenant: Callable[[str], None]
     """Removes the credentials of a tenant from the caches of this server."""
@@ -99,7 +99,8 @@ class Request(Struct, frozen=True, kw_only=True):
     """None: the body was not received yet."""
     receive: Receive
     client: ClientConnection | None = None
-    """The connection of the request, as long as no request on it had a valid API key; None afterwards."""
+    """The connection of the request. None if the fast path answers it, and an earlier request on the connection had a
+    valid credential."""
     address: str = ""
     """The network address of the other end of the connection: the client, or a proxy; empty if it has none."""
 
@@ -143,14 +144,15 @@ class Call(Struct, frozen=True):
         return self.caller.tenant
 
     def check_edit(self, edit: Edit | None) -> None:
-        """Raise `Forbidden` if the request changes what is executed, and the caller may not define that."""
+        """Check an edit of what a run executes, which needs the permission to edit jobs: raise `Forbidden` if the
+        caller lacks it, or else add the edit to the entry in the audit log. None: there is no edit to check."""
         if edit is not None:
             self.caller.require(Permission.EDIT)
             if self.audited is not None:
                 self.audited.details = {"edit": msgspec.to_builtins(edit)}
 
     def audit_selection(self) -> None:
-        """Let the entry in the audit log say what the body of a request on many things asks for."""
+        """Add the body of a bulk request, which selects jobs or runs, to its entry in the audit log."""
         if self.audited is not None:
             self.audited.selection = msgspec.json.decode(self.raw)
 
@@ -228,8 +230,9 @@ class Route:
 
     @property
     def is_rated(self) -> bool:
-        """True if its requests count for the limits of their rate. Workers have to keep their leases, and an operator
-        of the installation has to be able to change a limit."""
+        """True if requests of the route count for the limits of the rate of requests. Requests of workers do not, since
+        workers have to keep their leases. Requests that need the system role do not, since an operator has to be able
+        to raise a limit. Public routes and `/metrics` do not either."""
         return self.permission not in (Permission.PUBLIC, Permission.WORKER, Permission.SYSTEM, Permission.METRICS)
 
 

@@ -61,7 +61,7 @@ def _check_temporary_folder(config: WorkerRoleConfig) -> None:
 
 
 def _what_jobs_can_read(config: WorkerRoleConfig) -> str:
-    """Return a warning about what jobs can read without a Landlock domain, as the worker's own user."""
+    """Return a warning about what jobs can read if they run as the worker's own user, without a Landlock domain."""
     why = "this kernel has no Landlock (ABI 2 or later)" if config.job_landlock else "job_landlock is off"
     if os.geteuid() == 0:
         return (

@@ -42,9 +42,9 @@ class Descriptors:
     """
 
     def bounds(self, wanted: int | None, cpus: float, *, serving: bool, processes: int = 1) -> SlotBounds:
-        """Return how many runs a worker executes at the same time. `wanted` is its number of slots by the
-        configuration, None if there is none: so many processes then share the default. `serving` is True if the
-        process contains a server as well.
+        """Return how many runs a worker executes at the same time. `wanted` is the configured number of its slots. If
+        it is None, the worker gets an equal share of the default, which all `processes` of the command share. `serving`
+        is True if the process contains a server as well.
         """
         if wanted is not None:
             return SlotBounds.all_alike(self.slots(wanted, serving=serving))

@@ -17,8 +17,8 @@ class StopSignals:
     """The first SIGINT or SIGTERM drains the process, the second stops it at once."""
 
     def __init__(self, lifeline: int | None = None) -> None:
-        """`lifeline` is a descriptor that is at its end as soon as the supervisor of this process is gone, which counts
-        as the first signal.
+        """`lifeline` is the reading end of a pipe that is at its end as soon as the supervisor of this process is gone,
+        which counts as the first signal. None: the process has no supervisor.
         """
         self.first = asyncio.Event()
         self.second = asyncio.Event()

@@ -63,7 +63,8 @@ class StartedServer:
 async def start_server(
     config: ServerConfig, stack: contextlib.AsyncExitStack, stop: StopSignals, limits: ConnectionLimits
 ) -> StartedServer:
-    """Start a server and its API."""
+    """Open the store, start a server on it, and serve its API. `stack` gets the callbacks that end all of this; `stop`
+    has the signals, the second of which ends the wait for answers in progress."""
     certificate = None
     if config.tls_cert is not None and config.tls_key is not None:
         certificate = Certificate(config.tls_cert, config.tls_key)

@@ -32,7 +32,8 @@ _log = structlog.get_logger()
 
 
 class Supervised(Struct, frozen=True):
-    """What a child process needs of its supervisor."""
+    """What the supervisor gives to each process that it starts: its name and number, the message of the leader, and the
+    descriptors of two pipes between them."""
 
     name: str
     number: int
@@ -40,7 +41,8 @@ class Supervised(Struct, frozen=True):
     message: str
     """What the leader said when it was ready; empty if there is no leader."""
     lifeline: int
-    """A descriptor that is at its end as soon as the supervisor is gone."""
+    """The reading end of a pipe that the supervisor never writes to: it is at its end as soon as the supervisor is
+    gone."""
     _report: int
 
     def is_ready(self, message: str = "") -> None:
@@ -65,7 +67,8 @@ class _Child(Struct):
 
 
 class Supervisor:
-    """One leader, such as a server, may come first: the members start when it is ready, and it stops after them."""
+    """Starts, restarts and stops its processes: members, such as workers, and at most one leader, such as a server. The
+    leader starts first: the members start when it is ready, and it stops after them."""
 
     def __init__(self, members: Sequence[str], leader: str | None = None) -> None:
         """The arguments are the names of the processes."""
@@ -84,8 +87,8 @@ class Supervisor:
         self._previous = {number: signal.getsignal(number) for number in SIGNALS}
 
     def run(self) -> int | Supervised:
-        """Return the exit code of the command when all processes have ended. In each child process, return what it
-        needs instead.
+        """Start the processes. In the supervisor, return the exit code of the command when all processes have ended. In
+        each child process, return at once what the supervisor gives to it.
         """
         signal.set_wakeup_fd(self._woken, warn_on_full_buffer=False)
         for number in SIGNALS:
@@ -119,7 +122,8 @@ class Supervisor:
     # --- the life of a child ----------------------------------------------------------------------------------------
 
     def _start(self, child: _Child) -> Supervised | None:
-        """Start a process, or try again later if the machine lacks a resource. Return None in the supervisor."""
+        """Fork a process, or try again later if the machine lacks a resource. Return None in the supervisor, and in the
+        new process what the supervisor gives to it."""
         child.start_at = None
         child.started_at = time.monotonic()
         # A signal that arrives in the child before it has its own handlers would be taken for one to the supervisor.
@@ -143,7 +147,8 @@ class Supervisor:
         return None
 
     def _become_child(self) -> None:
-        """Give up what belongs to the supervisor."""
+        """In a new process: restore the signal handlers, enter a process group of its own, and close the descriptors of
+        the supervisor."""
         signal.set_wakeup_fd(-1)
         for number, handler in self._previous.items():
             signal.signal(number, handler)
@@ -219,8 +224,8 @@ class Supervisor:
                     self._ended(child, status)
 
     def _stop(self, number: signal.Signals) -> None:
-        """Pass a signal to the processes. The first goes to the members, and to the leader when they have ended; the
-        second goes to all.
+        """Pass a signal to the members. The leader gets SIGTERM when all members have ended, or with the second signal.
+        Processes that wait for a restart do not start again.
         """
         self._orders += 1
         for child in self._children:
@@ -237,7 +242,8 @@ class Supervisor:
 
 
 def _fork() -> tuple[int, int, int]:
-    """Fork. Return the process id, and the reading and the writing end of a pipe between both processes."""
+    """Fork. Return the process id (0 in the new process), and the reading and the writing end of a pipe. The new
+    process writes to it when it is ready."""
     report, theirs = os.pipe()
     try:
         return os.fork(), report, theirs

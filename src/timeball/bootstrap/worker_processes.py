@@ -34,7 +34,7 @@ class ServerReady(Struct):
 
 def supervised(config: WorkerConfig | UpConfig, *, server: bool = False) -> int | Supervised | None:
     """Start the processes of the command and return its exit code when they have ended. In each of the processes,
-    return what it needs of its supervisor; None if the command has one process only.
+    return what the supervisor gives to it. None: the command has one process only, and nothing was started.
     """
     if config.processes == 1:
         return None
@@ -46,7 +46,8 @@ def supervised(config: WorkerConfig | UpConfig, *, server: bool = False) -> int 
 
 
 def share_of(config: W, number: int) -> W:
-    """Return the settings of one of the processes, which are numbered from 1."""
+    """Return the settings of the process with this number, from 1 on: its name, its port for metrics, and its share of
+    the slots, the CPUs and the memory of the command."""
     count = config.processes
     memory, slots, listen = config.memory_mb, config.slots, config.metrics_listen
     return replace(
@@ -60,14 +61,15 @@ def share_of(config: W, number: int) -> W:
 
 
 def worker_of(config: UpConfig, message: str) -> WorkerConfig:
-    """Return the settings of the workers of `timeball up`."""
+    """Return the settings of the workers of `timeball up`, which connect to the server that sent `message`."""
     ready = msgspec.json.decode(message, type=ServerReady)
     shared = {found.name: getattr(config, found.name) for found in fields(WorkerConfig) if hasattr(config, found.name)}
     return WorkerConfig(**{**shared, "servers": (ready.address,), "token": ready.token, "ca": None})
 
 
 def server_ready(address: str, host: str, token: str) -> str:
-    """Return the message of a server that listens on `host`."""
+    """Return the message `ServerReady` of a server that listens on `host`. If `host` means all addresses, the workers
+    use the loopback address."""
     return msgspec.json.encode(ServerReady(address.replace(host, ANY_ADDRESS.get(host, host)), token)).decode()
 
 

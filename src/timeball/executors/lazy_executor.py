@@ -59,7 +59,8 @@ class LazyExecutor(Generic[E]):
 
 
 class LazyBackgroundExecutor(LazyExecutor[ClosableInBackground]):
-    """The same for an executor that executes all its attempts in the background."""
+    """Imports and creates an executor with its first attempt, as `LazyExecutor` does. The executor executes all its
+    attempts in the background."""
 
     def __init__(self, kind: str, make: Callable[[], ClosableInBackground]) -> None:
         super().__init__(kind, make)

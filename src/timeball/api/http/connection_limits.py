@@ -1,8 +1,8 @@
 """Limits of connections, time and buffers, for each client and for all of them together.
 
-A connection is *known* once a request on it had a valid API key. Until then it is called a *stranger*. The number of
-strangers is limited: beyond the limit, the server closes the oldest stranger for each new one. One sweep per second
-checks all connections, so that a request needs no timer.
+A connection is *known* once a request on it had a valid credential: an API key, a token or a web session. Until then it
+is called a *stranger*. The number of strangers is limited: beyond the limit, the server closes the oldest stranger for
+each new one. One sweep per second checks all connections, so that a request needs no timer.
 """
 
 from __future__ import annotations
@@ -28,12 +28,11 @@ class ConnectionLimits:
     max_connections: int = 10_000
     max_strangers: int = 1_000
     max_unread_strangers: int = 100
-    """Maximum number of connections without a valid API key (strangers) whose client does not read its answers. Each
-    may keep a whole answer in memory.
+    """Maximum number of strangers whose client does not read its answers. Each may keep a whole answer in memory.
     """
     max_stranger_answers: int = 20
-    """Number of answers after which the server closes a connection without a valid API key, because a series of
-    requests costs more than a connection.
+    """Number of answers after which the server closes the connection of a stranger, because a series of requests costs
+    more than a connection.
     """
     head_seconds: float = 10.0
     """Maximum time from the start of a connection, or from the first byte of a request, to the end of the request's
@@ -44,12 +43,11 @@ class ConnectionLimits:
     discard_seconds: float = 10.0
     """Maximum time for the rest of a refused body. A client that still sends could not read the answer otherwise."""
     write_seconds: float = 30.0
-    """Maximum time without progress for an answer that the client of a connection without a valid API key does not
-    read.
+    """Maximum time without progress for an answer that a stranger does not read.
     """
     known_write_seconds: float = 300.0
-    """Maximum time without progress for an answer on a connection with a valid API key. It is longer, because a client
-    may pause while it reads a long stream.
+    """Maximum time without progress for an answer on a known connection. It is longer, because a client may pause while
+    it reads a long stream.
     """
     min_bytes_per_second: int = 1_024
     sweep_seconds: float = 1.0
@@ -106,8 +104,8 @@ class Peer:
         return self._connections.limits
 
     def admit(self) -> None:
-        """Mark the connection as known, because a request on it had a valid API key. The limits for connections without
-        a valid key (strangers) do not apply to it any more."""
+        """Mark the connection as known, because a request on it had a valid credential. The limits for strangers do not
+        apply to it any more."""
         if not self.is_known:
             self.is_known = True
             self._connections.admitted(self)
@@ -121,8 +119,8 @@ class Peer:
 
     async def wait_for_turn(self) -> None:
         """Wait until the server may answer this connection; a known connection does not wait. All strangers share one
-        queue: per turn of the event loop, one of them gets its answer. So requests without a valid API key, however
-        many, add only one answer to each turn.
+        queue: per turn of the event loop, one of them gets its answer. So requests of strangers, however many, add only
+        one answer to each turn.
         """
         if not self.is_known:
             await self._connections.stranger_turn()
@@ -183,11 +181,10 @@ class Connections:
     def __init__(self, limits: ConnectionLimits = ConnectionLimits()) -> None:
         self.limits = limits
         self._strangers: dict[Peer, None] = {}
-        """Connections without a valid API key so far, the oldest first."""
+        """The strangers, the oldest first."""
         self._known: set[Peer] = set()
         self._unread: dict[Peer, None] = {}
-        """Connections without a valid key whose client does not read its answers, in the order in which reading
-        stopped."""
+        """The strangers whose client does not read its answers, in the order in which reading stopped."""
         self._sweeping: asyncio.TimerHandle | None = None
         self._full = False
         self._stranger_turns: TurnQueue | None = None
@@ -221,7 +218,7 @@ class Connections:
         return peer
 
     def evict(self) -> bool:
-        """Close the oldest connection without a valid API key. Return False if there is none."""
+        """Close the oldest stranger. Return False if there is none."""
         oldest = next(iter(self._strangers), None)
         if oldest is None:
             return False

@@ -146,8 +146,8 @@ class FastProtocol(asyncio.Protocol):
     # --- questions --------------------------------------------------------------------------------------------------
 
     def _read(self, data: bytes, head: bytes) -> Asked | None:
-        """Parse a request. Return None if uvicorn has to handle it. The parsed head is cached, because clients send the
-        same head again and again, and a lookup is faster than parsing.
+        """Parse a request. Return None if uvicorn has to handle it. The parsed head of an ordinary request is cached,
+        because clients send the same head again and again, and a lookup is faster than parsing.
         """
         reader = self._reader
         if len(head) > MAX_HEAD_BYTES or not reader.takes(data):
@@ -305,7 +305,7 @@ class _Reader:
 
 @functools.cache
 def _usual_head(status: int, content_type: bytes, cache_control: bytes) -> bytes:
-    """Return the part of a head that many answers share."""
+    """Return the status line and the headers that all answers with these values share. It is cached."""
     return STATUS_LINE[status] + _lines(usual_headers(status, content_type, cache_control))
 
 

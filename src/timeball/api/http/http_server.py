@@ -18,8 +18,8 @@ from timeball.api.http.fast_protocol import FastProtocol
 MAX_ACCEPTS_PER_TURN: Final = 4
 """Maximum number of accepted connections per turn of the event loop. Each takes about 0.2 ms."""
 CROWDED_PAUSE_SECONDS: Final = 0.006_25
-"""Seconds between two rounds of accepts while the maximum number of strangers (connections without a valid API key so
-far) is reached. Then at most 640 connections per second are accepted: each costs more than a request, and displaces
+"""Seconds between two rounds of accepts while the maximum number of strangers (connections without a valid credential
+so far) is reached. Then at most 640 connections per second are accepted: each costs more than a request, and displaces
 another one that connects again. The others wait in the kernel's queue."""
 ACCEPT_RETRY_SECONDS: Final = 0.1
 """Seconds before connections are accepted again after an accept that failed because of missing descriptors or memory.

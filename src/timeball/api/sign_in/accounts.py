@@ -34,8 +34,10 @@ class Accounts:
         self._known: dict[tuple[str, str], tuple[Micros, _Account]] = {}
 
     async def admit(self, caller: Caller, subject: str) -> Caller:
-        """Return the caller with the user id and the limits that the store has for the user with this id at the
-        identity provider. Raise `Unauthorized` if its tenant does not exist, or the user is disabled."""
+        """Return the caller with the id that the store has for its user, and with the lower of the roles in the token
+        and in the store. `subject` is the id of the user at the identity provider. A user that the store does not know
+        is returned unchanged. Raise `Unauthorized` if the tenant does not exist or is being deleted, or if the user is
+        disabled."""
         account = await self._account(caller.tenant, subject)
         if not account.has_tenant:
             raise Unauthorized("the token names a tenant that does not exist")

@@ -48,8 +48,8 @@ class Site:
         return f"{self.address.url}sign-in"
 
     def is_own_host(self, host: str | None) -> bool:
-        """True if a `Host` header names this site. A page of another site whose name was made to resolve to this server
-        (DNS rebinding) has another host.
+        """True if a `Host` header names this site or a loopback address. A page of another site whose name was made to
+        resolve to this server (DNS rebinding) has another host.
         """
         name = None if host is None else host_name(host)
         return name is not None and (name == self.address.host or is_loopback(name))

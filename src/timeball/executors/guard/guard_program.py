@@ -219,7 +219,8 @@ class GuardProgram:
         return True
 
     def has_vforked(self, job: GuardedJob) -> None:
-        """The start of a job with vfork has ended. If it failed, a fork finds the reason."""
+        """Called when the start of a job with vfork has returned: report the job as started. If the start failed, start
+        the job once more with a fork, which finds out which step fails."""
         if job.vfork is None:
             return
         start, message, descriptors = job.vfork

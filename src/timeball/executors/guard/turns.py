@@ -33,7 +33,8 @@ class Turns:
         self._work = work
         self._wake = wake
         self._call: list[bool] = []
-        """The call in progress. It has one item, which the thread takes that has the turn after the call."""
+        """The call in progress. It has one item. The thread that takes it has the turn after the call: the calling
+        thread when the call returns, or the watching thread when the call takes long."""
         self.late: deque[Callable[[], None]] = deque()
         """Functions to call after calls whose threads lost the turn. The thread that has the turn calls them."""
         self._spare: list[_thread.LockType] = []

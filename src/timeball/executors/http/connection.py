@@ -108,7 +108,7 @@ class HttpConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         reader = self._reader
-        if reader is None:  # of no request
+        if reader is None:  # these bytes belong to no request
             self.close()
             return
         reader.feed(data)
@@ -141,8 +141,8 @@ class HttpConnection(asyncio.Protocol):
 
 
 class HttpConnections:
-    """Connections by egress and origin. The number of those in use is not limited: the slots of the worker are the
-    limit. With another limit, calls to an unreachable host would block other calls.
+    """Keeps idle connections by egress and origin, at most `MAX_IDLE`. The number of connections in use is bounded by
+    the slots of the worker only: with another limit, calls to an unreachable host would block other calls.
     """
 
     def __init__(self, lookups: Lookups, trust: ssl.SSLContext) -> None:
@@ -155,7 +155,8 @@ class HttpConnections:
         self._timer: asyncio.TimerHandle | None = None
 
     def take(self, egress: Egress, origin: Origin) -> HttpConnection | None:
-        """Return an idle connection, the last one that was used; None if there is none."""
+        """Return the idle connection that was used last, without those that cannot be used any more, which are closed.
+        None: there is none."""
         idle = self._idle.get((egress, origin))
         if not idle:
             return None
@@ -169,7 +170,8 @@ class HttpConnections:
         return None
 
     def put(self, connection: HttpConnection) -> None:
-        """Keep a connection whose request was answered, or close it if it cannot be used again."""
+        """Keep a connection whose request was answered, if it can be used again; otherwise it is closed already. With
+        more than `MAX_IDLE` connections, close the one that has been idle for the longest time."""
         if not connection.reusable:
             return
         loop = asyncio.get_running_loop()

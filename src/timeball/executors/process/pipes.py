@@ -36,8 +36,8 @@ _BLANK: Final = " \t\r\f\v"
 
 
 class ReadBudget:
-    """The number of bytes that the pipes of a worker may still read in this turn of the event loop. A pipe that may
-    read nothing is called again in the next turn, since its descriptor stays readable.
+    """The number of bytes that all pipes of a worker may still read in this turn of the event loop. When it is used up,
+    the other pipes read in the next turn: the event loop calls them again, since their descriptors stay readable.
     """
 
     def __init__(self) -> None:
@@ -123,8 +123,8 @@ class OutputLines:
         self.result: str | None = None
 
     def feed(self, text: str) -> None:
-        """Find progress and results in the next piece of output, with a few scans of the text, however many lines it
-        has."""
+        """Find progress and results in the next piece of output, which may begin and end within a line. This takes a
+        few scans of the text, however many lines it has."""
         head, newline, rest = text.partition("\n")
         self._go_on(head)
         if not newline:
@@ -136,7 +136,8 @@ class OutputLines:
         self._go_on(begun)
 
     def _lines(self, text: str) -> None:
-        """Process complete lines, each between two line breaks."""
+        """Report the last progress and keep the last result among complete lines. `text` begins and ends with a line
+        break."""
         end = len(text)
         for _ in range(MAX_PROGRESS_LINES):
             at = text.rfind("\n::progress", 0, end)

@@ -78,7 +78,8 @@ def variables() -> dict[str, str]:
 
 
 class _Listener:
-    """Processes the messages of the child, one line of JSON at a time."""
+    """Reads the messages of the child, which are lines of JSON: passes on progress and text to log, and keeps the
+    outcome."""
 
     def __init__(self, attempt: ExecutorAttempt) -> None:
         self._attempt = attempt

@@ -56,15 +56,16 @@ class ChildListener(Protocol):
     `WarmChild` calls these methods when its state changes."""
 
     def child_is_idle(self, child: WarmChild) -> None:
-        """The child may execute a run: its first or the next one."""
+        """Called when the child can execute its first or its next run."""
         ...
 
     def child_refused(self, run: WarmRun, *, changed: bool) -> None:
-        """The run did not begin. `changed`: because a source file has changed since the child imported it."""
+        """Called when the child did not begin the run that it got. `changed` is True if a source file has changed since
+        the child imported it, and False if the process died before it read the order."""
         ...
 
     def child_is_gone(self, child: WarmChild) -> None:
-        """The process has ended, with all that it started."""
+        """Called when the process and all that it started have ended, and its folder is removed."""
         ...
 
 
@@ -121,12 +122,12 @@ class WarmChild:
         return self._run is not None and self._run.is_suspended
 
     def started(self, process: Child) -> None:
-        """The guard starts the process, and has its descriptors."""
+        """Record that the guard starts the process, and owns its descriptors now."""
         self._process, self.exited, self.descriptors = process, process.exited, []
         process.exited.add_done_callback(self._process_ended)
 
     def not_started(self) -> None:
-        """The process cannot be started."""
+        """Close the descriptors and remove the folder, because the process cannot be started."""
         for descriptor in self.descriptors:
             os.close(descriptor)
         self._close()
@@ -134,7 +135,7 @@ class WarmChild:
             os.rmdir(self.folder)
 
     def give(self, run: WarmRun) -> None:
-        """Let the process execute a run."""
+        """Send the order of a run to the idle process, which then executes it."""
         process = self._process
         assert self.state is ChildState.IDLE
         assert process is not None
@@ -178,7 +179,7 @@ class WarmChild:
                 self._loop.remove_writer(self._channel.fileno())
 
     def _receive(self) -> bool:
-        """Process messages that came from the process. Return False if nothing is left for now."""
+        """Read messages of the process and apply them. Return False if there is nothing more to read now."""
         try:
             data = self._channel.recv(READ)
         except BlockingIOError:
@@ -220,7 +221,8 @@ class WarmChild:
             self._end_run(run, message.outcome)
 
     def _end_run(self, run: WarmRun, outcome: Outcome) -> None:
-        """End a run whose process continues."""
+        """End a run with its outcome. The process can then execute another one, unless the run was signalled or the
+        child is to end."""
         self.stdout.read_all()
         self.stderr.read_all()
         self._run = None
@@ -258,7 +260,8 @@ class WarmChild:
             self._killing = self._loop.call_later(EXIT_TIMEOUT, self.kill)
 
     def _process_ended(self, exited: asyncio.Future[int]) -> None:
-        """The process has ended, with all that it started."""
+        """Called when the process and all that it started have ended: read its last messages and output, then end its
+        run."""
         self.state = ChildState.ENDING
         self._loop.remove_reader(self._channel.fileno())
         self._ending = self._loop.create_task(self._end_with_process(exited))

@@ -43,7 +43,7 @@ class ChildBounds(Protocol):
     def child_is_gone(self, group: ChildGroup) -> None: ...
 
     def child_left(self, module: str, what: str) -> None:
-        """A child had to end because of what its last run left behind."""
+        """Called when a child had to end because of what its last run left behind; `what` names it."""
         ...
 
 
@@ -87,7 +87,7 @@ class ChildGroup:
         self._serve()
 
     def drop(self, run: WarmRun) -> None:
-        """Let a run end: it waits no more, or its child is killed."""
+        """End a run: remove it from the waiting runs, or kill the child that executes it."""
         with contextlib.suppress(ValueError):
             self.waiting.remove(run)
         run.kill()
@@ -114,7 +114,7 @@ class ChildGroup:
             child.end()
 
     def _serve(self) -> None:
-        """Give waiting runs to idle children, and let children be started for the others."""
+        """Give waiting runs to idle children. If runs are left, ask `ChildBounds` to start more children."""
         while self.waiting and self.idle:
             child = self.idle.pop()
             if child.state is ChildState.IDLE:  # else it has died, and the guard has not reported its end yet
@@ -181,7 +181,8 @@ class ChildGroup:
     # --- children that cannot be started ----------------------------------------------------------------------------
 
     def _start_failed(self, child: WarmChild) -> None:
-        """A process ended before it was ready."""
+        """Called when a child ended before it was ready. End the run that waits longest with the reason, unless another
+        child will execute it, or the guard died fewer than `MAX_GUARD_DEATHS` times in a row."""
         assert child.exited is not None
         error = child.exited.exception()
         if isinstance(error, GuardDied):

@@ -71,7 +71,7 @@ def read(own_handlers: Mapping[signal.Signals, Callable[..., object]] | None = N
 
 
 def with_environment(state: State) -> State:
-    """Return the state with the environment of now."""
+    """Return `state` with the current environment of this process in place of its own."""
     return {**state, "other environment variables": _environment()}
 
 
@@ -132,8 +132,9 @@ def _descriptors() -> dict[str, tuple[int, ...]]:
 
 
 def _environment() -> bytes:
-    """Return the addresses of all entries. The C library sets a variable by a new entry, also for code that does not
-    use `os.environ`; a former entry that is set again has its former address.
+    """Return the addresses of all entries of the environment of this process. They show a change also by code that does
+    not use `os.environ`: the C library makes a new entry, with another address, for each variable that is set. An entry
+    that is put back has its former address.
     """
     if not _environ:
         return b""
@@ -159,7 +160,7 @@ def _limits(status: Mapping[bytes, bytes]) -> tuple[object, ...]:
 
 
 def _setting(option: int) -> int:
-    """Return a setting of this process that prctl writes to an address."""
+    """Return the value of a setting of this process that prctl reads (`PR_GET_…`)."""
     value = ctypes.c_int()
     _libc.prctl(option, ctypes.byref(value), 0, 0, 0)
     return value.value

@@ -63,14 +63,14 @@ class WarmRun:
         return _encode(order) + b"\n"
 
     def begin(self, process: Child) -> None:
-        """Let the attempt stop and suspend the process."""
+        """Register the functions by which the attempt stops, suspends and resumes the process."""
         self._process = process
         self.attempt.on_cancel(self._stop)
         self.attempt.on_pause(partial(self._suspend, True), partial(self._suspend, False))
 
     def wait_again(self) -> bool:
-        """The child did not begin the run, so it may wait for another one. Return False if the attempt was stopped: the
-        run then ends."""
+        """Called when the child did not begin the run: prepare the run to wait for another child. Return False if the
+        attempt is to stop, or the run has ended; it then does not wait."""
         self._process = None
         self.was_signalled = self.is_suspended = False
         if self._force is not None:
@@ -101,12 +101,13 @@ class WarmRun:
             self._process.kill()
 
     def fail(self, error: Exception) -> None:
-        """End a run that has not begun with this error."""
+        """End a run that has not begun: its attempt ends with this error."""
         if not self.ended.done():
             self.ended.set_exception(error)
 
     def end_with_process(self, exited: asyncio.Future[int]) -> None:
-        """End the run after its process has ended."""
+        """End the run after its process has ended: with the outcome that the process reported, or else with the exit
+        status of the process."""
         if isinstance(exited.exception(), GuardDied):
             self.end(failed(GUARD_DIED))
         elif self.outcome is not None:
