@@ -338,8 +338,7 @@ class Attempts:
         return Released(wait=SHORTAGE_PAUSE, begun=False)
 
     def _refuse(self, attempt: HeldAttempt) -> None:
-        """Return an attempt to the queue because its pool has too few free slots. Only servers of older versions, which
-        do not know the pools of workers, assign such attempts."""
+        """Return an attempt to the queue because its pool is full. Only servers that know no pools assign such ones."""
         self._end(attempt, Released(POOL_REFUSAL_DELAY))
         if not self._crowded_until:
             self._crowded_until = self._clock.monotonic() + CROWDED_PAUSE
