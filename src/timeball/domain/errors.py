@@ -4,15 +4,15 @@
     ├── Invalid               a value is wrong; carries one WrongValue per wrong value
     │   └── InvalidSchedule   a schedule is wrong
     ├── IdempotencyMismatch   the idempotency key was used before, with another body
-    ├── Unauthorized          the API key is missing or unknown
-    ├── Forbidden             the API key is known, but has no permission
+    ├── Unauthorized          the credential is missing or not valid
+    ├── Forbidden             the credential is valid, but does not allow the request
     ├── QuotaExceeded         a quota of the tenant is used up
     ├── NotFound              the object does not exist, or belongs to another tenant
     ├── Conflict              the state of the object does not allow the operation
     ├── PreconditionFailed    If-Match has another version than the object
     ├── TooLarge              a body, batch or value exceeds its limit
     ├── TooManyRequests       a limit was reached; try again later
-    │   ├── RateLimited       the rate of requests of the API key or its tenant exceeds its limit
+    │   ├── RateLimited       the rate of requests of a credential or a tenant exceeds its limit
     │   └── DailyQuotaExceeded   the tenant may begin no more runs this day
     └── Unavailable           the store, the object storage or the server cannot do this now; try again later
 
@@ -66,13 +66,13 @@ class IdempotencyMismatch(TimeballError):
 
 
 class Unauthorized(TimeballError):
-    """The request has no API key, or the key is unknown."""
+    """The request has no credential, or one that is unknown, expired, malformed, or of a disabled user."""
 
     code = "unauthorized"
 
 
 class Forbidden(TimeballError):
-    """The API key is known, but its role does not allow the request."""
+    """The credential is valid, but its role, its scopes or another of its limits do not allow the request."""
 
     code = "forbidden"
 
@@ -84,7 +84,7 @@ class QuotaExceeded(TimeballError):
 
 
 class NotFound(TimeballError):
-    """The object does not exist, or the API key may not see it."""
+    """The object does not exist, or the caller may not see it."""
 
     code = "not_found"
 
@@ -123,7 +123,7 @@ class TooManyRequests(TimeballError):
 
 
 class RateLimited(TooManyRequests):
-    """The API key or its tenant sends more requests than its rate limit allows."""
+    """An API key, a user of the identity provider or a tenant sends more requests than its rate limit allows."""
 
     code = "rate_limited"
 

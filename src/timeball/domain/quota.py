@@ -15,7 +15,7 @@ from timeball.domain.run import follow
 from timeball.domain.tenant import QuotaLimits
 
 QUOTA_OF_DAY: Final = "quota: the tenant may begin no more runs this day"
-"""The reason of fires that were skipped."""
+"""The reason in the ledger for fires that were skipped because of the daily quota."""
 NOTE_OF_BYTES: Final = (
     "[timeball] output or the result of this attempt is missing: the quota of stored bytes of the tenant is used up\n"
 )
@@ -23,7 +23,7 @@ NOTE_OF_BYTES: Final = (
 
 
 class KnownQuotas:
-    """The quotas of the tenants that have any, as a server knows them."""
+    """The quotas of the tenants that have any. A server keeps them in memory, so they may be older than the store."""
 
     def __init__(self) -> None:
         self.by_tenant: Mapping[str, QuotaLimits] = {}
@@ -34,7 +34,8 @@ class KnownQuotas:
 
 
 def may_fire(job: Job) -> bool:
-    """True if the job counts for the quota of jobs: it may fire now, or when it is resumed."""
+    """True if the job counts for the quota of jobs: it is not cancelled, and has a next fire, or follows another job
+    and has not used up its `maxRuns`. A paused job counts, because it may fire when it is resumed."""
     return job.state is not JobState.CANCELLED and (job.next_fire_at is not None or follow.goes_on(job))
 
 
@@ -54,7 +55,7 @@ class RunsOfDays(Struct):
         return max(self.today, at // DAY)
 
     def has_room(self, at: Micros) -> bool:
-        """True if one more run may begin at this instant."""
+        """True if the quota allows one more run on the day of this instant."""
         return self.left(at) > 0
 
     def left(self, at: Micros) -> int:
@@ -65,7 +66,7 @@ class RunsOfDays(Struct):
         self.days[day] = self.days.get(day, 0) + 1
 
     def first_room(self, at: Micros) -> Micros | None:
-        """Return the first instant, from `at` on, at which one more run may begin; None: there is never room."""
+        """Return the first instant, from `at` on, at which one more run may begin; None if the quota is 0."""
         if not self.limit:
             return None
         day = self.day_of(at)
@@ -77,7 +78,7 @@ class RunsOfDays(Struct):
 
 
 def runs_of_days(limit: int, now: Micros, stored: Mapping[int, int]) -> RunsOfDays:
-    """Return the counts of a tenant as they are now. Past days are left out."""
+    """Return the counts of a tenant, from the stored counts by day, without past days."""
     today = now // DAY
     return RunsOfDays(limit, today, {day: count for day, count in stored.items() if day >= today})
 
@@ -95,8 +96,8 @@ def size_of_spec(spec: JobSpec) -> int:
 
 
 def growth(old: JobSpec, new: JobSpec) -> int:
-    """Return the number of bytes that are stored for a job in addition if its spec changes. The old one is kept as a
-    version."""
+    """Return the number of bytes that are stored in addition when the spec of a job changes: those of the new spec,
+    because the old one is kept as a version, and of parameters that only the new spec has."""
     added = parameters_of(new) - parameters_of(old)
     return len(encode_spec(new)) + sum(map(size_of_parameters, added))
 

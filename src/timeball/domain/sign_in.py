@@ -23,6 +23,6 @@ session that was not used for the longest time."""
 
 
 def session_ends_at(created_at: Micros, last_used_at: Micros, expires_at: Micros | None = None) -> Micros:
-    """Return when a web session ends if it is not used again. `expires_at` is when it ends at the latest."""
+    """Return when a web session ends if it is not used again. It never ends after `expires_at`, if that is given."""
     ends_at = min(last_used_at + SESSION_IDLE_TIME, created_at + SESSION_LIFETIME)
     return ends_at if expires_at is None else min(ends_at, expires_at)

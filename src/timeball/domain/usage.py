@@ -110,10 +110,10 @@ def _short(number: Decimal) -> Decimal:
 
 
 class PriceList(Struct, frozen=True):
-    """The prices of a tenant: those of each day from which they were others, and the current ones."""
+    """The prices of a tenant by day: those of the last stored change up to the day, else the current ones."""
 
     changes: Sequence[tuple[Micros, Prices]]
-    """The first day of prices and the prices, in the order of the days."""
+    """The stored changes, oldest first: the first day on which the prices apply, and the prices."""
     current: Prices
 
     def on(self, day: Micros) -> Prices:
@@ -131,7 +131,7 @@ _decode_asking = msgspec.json.Decoder(_Asking).decode
 
 
 def resources_asked(spec: str) -> tuple[int, int]:
-    """Return the thousandths of a CPU and the MiB that an encoded spec asks for. Nothing, if it cannot be decoded."""
+    """Return the thousandths of a CPU and the MiB that an encoded spec asks for; 0 and 0 if it cannot be decoded."""
     try:
         asked = _decode_asking(spec).resources
     except msgspec.MsgspecError:

@@ -18,7 +18,7 @@ Describe = Callable[[], tuple[Values | None, Values | None]]
 
 
 class AuditedChange(Struct, frozen=True):
-    """One change of one thing."""
+    """One change of one stored object, such as a job or a key."""
 
     resource: str
     id: str
@@ -46,13 +46,14 @@ class AuditedRequest(Struct, kw_only=True, eq=False):
     selection: Values | None = None
     """What a request on many things asks for, such as its filter; None for other requests."""
     details: Values = {}
-    """What the entry says beside the values after the change, such as the edit of a run that is retried."""
+    """What the entry has in addition to the values after the change, such as the edit of a run that is retried."""
     is_logged: bool = False
     """True after the commit of its entry."""
 
 
 def entry_of(request: AuditedRequest, changes: Sequence[AuditedChange], head: ChainHead, at: Micros) -> AuditEntry:
-    """Return the entry of a request, given the changes of its first transaction, all of the chain with this head."""
+    """Return the audit log entry of a request. `changes` are those that its first transaction made in one chain; `head`
+    is the last entry of that chain so far."""
     first, *others = changes
     own = next((each for each in changes if each.id == request.resource_id), None)
     resource, resource_id = request.resource or first.resource, request.resource_id
@@ -86,7 +87,8 @@ def entry_of(request: AuditedRequest, changes: Sequence[AuditedChange], head: Ch
 
 
 def _bounded(selection: Values) -> Values:
-    """Return what a request asks for, with at most `MAX_NAMED` items of each list, and the number of all."""
+    """Return what a request asks for. Each list with more than `MAX_NAMED` items is cut to this number; the field
+    `count` then has the number of items of the longest list."""
     long = {name: each for name, each in selection.items() if isinstance(each, list) and len(each) > MAX_NAMED}
     if not long:
         return selection
@@ -98,6 +100,7 @@ def _bounded(selection: Values) -> Values:
 
 
 def _with_id(change: AuditedChange) -> tuple[Values | None, Values | None]:
-    """Describe the only change of a request that names something else in its path, such as the job that is run."""
+    """Return the values before and after the only change of a request, with the id of what was changed among the values
+    after. The path of the request names another object: the request to run a job names the job and creates a run."""
     before, after = change.describe()
     return before, {change.resource: change.id, **(after or {})}

@@ -119,7 +119,7 @@ class AuditExport:
         self.head = None if first.head is None else ChainHead(first.chain, first.head.seq, first.head.hash)
 
     def entries(self) -> Iterator[AuditEntry]:
-        """Yield the entries. Raise `Invalid` for a line that is not one."""
+        """Yield the entries of the export. Raise `Invalid` for a line that is not an entry."""
         for number, line in enumerate(self._lines, 2):
             if line.strip():
                 try:
@@ -129,8 +129,9 @@ class AuditExport:
 
 
 def _values(text: str | None) -> Any:
-    """Return the values of an entry. A text that Timeball did not write, even one that means the same, becomes other
-    values, so that the hash of the entry is wrong."""
+    """Return the decoded values of a stored entry. A text that is not the canonical JSON of an object was not written
+    by Timeball. It becomes the field `UNREADABLE`, so that the entry in the export does not have the hash that it
+    names."""
     if text is None:
         return None
     try:

@@ -43,7 +43,7 @@ _decode = msgspec.json.decode
 
 
 def shown(fields: Values) -> Values:
-    """Return the fields that have a value."""
+    """Return the fields that are not None."""
     return {name: value for name, value in fields.items() if value is not None}
 
 
@@ -53,8 +53,9 @@ def canonical(value: object) -> str:
 
 
 def changed(before: Values | None, after: Values | None) -> tuple[str | None, str | None]:
-    """Return the values before and after a change as canonical JSON. If both are given, only the fields that differ
-    are in them."""
+    """Return the values before and after a change as canonical JSON. If both are given, only the fields that differ are
+    in them. Secrets are masked. Values with more than `MAX_VALUES_LENGTH` characters are replaced by their length and
+    their hash."""
     if before is not None and after is not None:
         names = [name for name in {**before, **after} if _differ(name, before, after)]
         before = {name: before[name] for name in names if name in before}

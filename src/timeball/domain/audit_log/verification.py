@@ -39,9 +39,9 @@ class ProblemKind(StrEnum):
 class AuditProblem(Struct, frozen=True):
     kind: ProblemKind
     seq: int
-    """The first entry that is concerned."""
+    """The number of the first entry that is concerned."""
     last: int
-    """The last one."""
+    """The number of the last one."""
 
     @property
     def sentence(self) -> str:
@@ -103,7 +103,7 @@ class ChainVerifier:
         self.last, self._last_is_whole = entry, is_whole
 
     def finish(self, head: ChainHead | None) -> list[AuditProblem]:
-        """Return all problems, given the head of the chain; None if the head is missing."""
+        """Return all problems of the chain. `head` is the stored head of the chain; None if it is missing."""
         self._explain_wrong()
         last_seq, last_hash = (0, NO_HASH) if self.last is None else (self.last.seq, self.last.hash)
         if head is None:
@@ -121,7 +121,8 @@ class ChainVerifier:
         return self.problems
 
     def _explain_wrong(self) -> None:
-        """Entries whose numbers were changed have correct hashes with the numbers that they had."""
+        """Report each entry whose hash is wrong: as moved if the hash is correct for another number, which the entry
+        had before; else as edited."""
         few = self._wrong if len(self._wrong) <= MAX_COMPARED else []
         for entry in self._wrong:
             places = {each.seq for each in few} | {entry.seq - 1, entry.seq + 1}
@@ -136,7 +137,8 @@ class ChainVerifier:
 
 
 def _without_echoes(problems: Sequence[AuditProblem]) -> list[AuditProblem]:
-    """An entry that is found at a later place looks deleted at its own: report only that it was moved."""
+    """Return the problems without those deletions whose entries were all found at another place. Such an entry is only
+    reported as moved."""
     moved = {each.seq for each in problems if each.kind is ProblemKind.MOVED}
 
     def is_echo(each: AuditProblem) -> bool:

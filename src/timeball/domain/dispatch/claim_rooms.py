@@ -19,7 +19,7 @@ TaskSort = tuple[str, str | None]
 
 class ClaimRooms:
     def __init__(self, rooms: Mapping[str, PoolRoom | None]) -> None:
-        """`rooms` has the free slots of each session; None: its runs are in no pool."""
+        """`rooms` has the free slots in the pools of each worker, by session; None for a worker without pools."""
         self._rooms = {session: room.copy() for session, room in rooms.items() if room is not None}
         self._queues: dict[tuple[TaskSort, Need, str | None, int], str] = {}
         self._bounded: dict[TaskSort, bool] = {}
@@ -55,21 +55,23 @@ class ClaimRooms:
 
     @property
     def queues(self) -> dict[tuple[TaskSort, int], str]:
-        """The profiles with which runs of this claim have to wait that need one slot and nothing else, by sort and
-        priority."""
+        """The queues in which runs of this claim have to wait for a slot of their pool, as placement profiles, by task
+        sort and priority. Only the queues of runs that need one slot and nothing else."""
         found = self._queues.items()
         return {(sort, level): queue for (sort, need, profile, level), queue in found if need == PLAIN and not profile}
 
     def known_queue(self, sort: TaskSort, need: Need, profile: str | None, level: int) -> str | None:
-        """Return the profile with which a run has to wait for a free slot of its pool, if an equal run of this claim
-        has to: free slots only become fewer."""
+        """Return the placement profile of the queue in which an earlier, equal run of this claim has to wait for a free
+        slot of its pool; None if there is no such run. This run has to wait there as well, because free slots only
+        become fewer during a claim."""
         return self._queues.get((sort, need, profile, level)) if self._queues else None
 
     def crowded(
         self, sort: TaskSort, need: Need, profile: str | None, level: int, offers: Sequence[Offer]
     ) -> str | None:
-        """Return the profile with which a run waits for a free slot of its pool. None if no worker would fit even if
-        all its pools had free slots. `profile` is the placement profile of the run now, `level` its priority."""
+        """Return the placement profile of the queue in which a run has to wait for a free slot of its pool. None if no
+        worker would fit even if all its pools had free slots. `profile` is the placement profile of the run now,
+        `level` its priority."""
         offer = placement.choose(need, profile, offers)
         room = None if offer is None else self._rooms.get(offer.session)
         pool = None if room is None else room.pools.of(*sort)
@@ -86,7 +88,8 @@ class ClaimRooms:
         return any(offer.may_suit(need) and self._left(need, offer) > 0 for offer in offers)
 
     def limit(self, profile: str, offers: Sequence[Offer]) -> int | None:
-        """Return how many runs of a profile these workers have free slots for, if their pool bounds them."""
+        """Return the number of free slots that these workers have for the runs of a profile: no claim takes more of
+        these runs. None if the profile is not that of a queue of a pool."""
         need = placement.need_of(profile)
         if not self._rooms or need.pool is None:
             return None

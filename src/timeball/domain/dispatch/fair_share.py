@@ -3,9 +3,9 @@
 Every tenant with ready runs has a mark: the slots that it got, divided by its weight. The tenant with the lowest mark
 is next, and its run of the best rank is considered. So tenants that always have ready runs get slots in the ratio of
 their weights, and the priorities of one tenant do not concern the others. A tenant that had no ready runs begins at the
-mark of the tenants that wait: it saves no claim to slots up, and waits for no more than one run of each other tenant.
-A slot that no waiting run of another tenant could use moves no mark: those of a worker that serves one tenant only say
-nothing about the share of this tenant in the others.
+lowest mark of the tenants that wait: it gets no slots for the time before, and waits for no more than one run of each
+other tenant. A slot that no waiting run of another tenant could use does not change the mark: the slots of a worker
+that serves only one tenant do not count against the share of this tenant in the other workers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ UNIT: Final = 1_000_000
 
 
 class TenantShare(Struct, frozen=True):
-    """How a tenant shares the workers with others."""
+    """The weight of a tenant when tenants compete for slots, and its limit of running runs."""
 
     weight: float = 1.0
     concurrent_runs: int | None = None
@@ -41,8 +41,8 @@ _Each = TypeVar("_Each", bound=_OfTenant)
 
 
 class FairShares:
-    """The marks of the tenants, as one server knows them. They are lost when it ends, which costs no tenant more than
-    one run."""
+    """The marks of the tenants, which each server keeps in memory. They are lost when the server ends, which
+    delays no tenant by more than one run of each other tenant."""
 
     def __init__(self) -> None:
         self.shares: Mapping[str, TenantShare] = {}
@@ -62,8 +62,8 @@ class FairShares:
         return {tenant: limit for tenant, limit in found if limit is not None}
 
     def quota(self, slots: int, tenants: Sequence[str]) -> int:
-        """Return a number of runs of each tenant that is enough for a claim of so many slots. It is twice the largest
-        share, because some tenants may have fewer runs."""
+        """Return how many runs of each of these tenants a claim reads to fill a number of slots: one more than twice
+        the largest share, because some tenants may have fewer runs than their share. Never more than `slots`."""
         weights = [self.share(tenant).weight for tenant in tenants]
         return min(slots, 1 + int(2 * slots * max(weights) / sum(weights))) if weights else slots
 
@@ -78,7 +78,7 @@ class FairShares:
         if len(queues) < 2:
             yield from runs
             return
-        # Every other mark has been overtaken, and does not matter any more.
+        # A mark that is not above `_served` has no effect: `_mark` returns `_served` for its tenant, too.
         self._marks = {tenant: mark for tenant, mark in self._marks.items() if mark > self._served}
         for turn, tenant in enumerate(queues):
             heappush(line, (self._mark(tenant), turn, tenant))
@@ -91,8 +91,9 @@ class FairShares:
                 heappush(line, (self._mark(tenant), turn, tenant))
 
     def charge(self, tenant: str, slots: int, serves: Callable[[str], bool]) -> None:
-        """Add slots that a tenant got of a worker to the tenant's mark. `serves` is whether the worker could execute
-        runs of a tenant: if it serves none of the other waiting tenants, the mark does not change."""
+        """Add the slots that a run of a tenant got on a worker to the mark of the tenant. `serves` tells whether the
+        worker could execute runs of a tenant. If it serves none of the other waiting tenants, the mark does not
+        change."""
         if not any(serves(other) for _, _, other in self._line):
             return
         mark = self._mark(tenant)

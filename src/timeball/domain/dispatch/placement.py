@@ -123,8 +123,8 @@ class Need(Struct, frozen=True):
         return self.pool is not None and self.of_any_kind() == PLAIN
 
     def is_met_by_any_slot(self, tenant: str) -> bool:
-        """True if a run of this tenant needs one slot and nothing else, except that it may wait for a worker that
-        accepts its kind or for a slot of a pool. It takes the next such slot that is free."""
+        """True if a run of this tenant needs one slot and nothing else. The labels of its task kind and of its slot
+        pool do not count."""
         return self.of_any_kind() == PLAIN.of_tenant(tenant)
 
     def of_any_kind(self) -> Need:
@@ -191,7 +191,8 @@ class Offer(Struct, kw_only=True):
 
 @lru_cache
 def _sorted_labels(labels: frozenset[str]) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
-    """Return the labels that a user gave, those of task kinds, and that of the tenant."""
+    """Return the labels that a user gave, those of task kinds, and those of tenants (that of the default
+    tenant if there is none). Labels of slot pools are in none of the three."""
     marked = frozenset(label for label in labels if label.startswith(KIND_MARK))
     kinds = frozenset(label for label in marked if _POOL_MARK not in label)
     tenants = frozenset(label for label in labels if label.startswith(TENANT_MARK))
@@ -262,8 +263,8 @@ def choose(need: Need, profile: str | None, offers: Iterable[Offer]) -> Offer | 
 
 
 def most_free(need: Need, profile: str | None, suited: Iterable[Offer]) -> Offer | None:
-    """The same, for offers of workers that suit the run. A claim compares each of its runs with each free worker, so
-    this is one plain loop."""
+    """Return the same offer as `choose`. The caller passes only offers of workers that suit the run. A claim compares
+    each of its runs with each free worker, so this is one plain loop."""
     slots, cpu, memory = need.slots, need.cpu, need.memory
     best: Offer | None = None
     rank = (False, 0, 0)

@@ -46,7 +46,7 @@ class Running(Struct, frozen=True):
     started_at: Micros
     tenant: str = DEFAULT_TENANT
     pool: str | None = None
-    """The slot pool of its worker that it is in. Only known if a waiting run needs a slot of a pool."""
+    """The slot pool of the worker of which the run uses a slot. Only known if a waiting run needs a slot of a pool."""
 
     @property
     def freed_resources(self) -> Need:
@@ -134,7 +134,7 @@ def choose(
 
 
 def _frees(running: Running, pools: SlotPools, need: Need) -> bool:
-    """True if a run, when it is preempted, leaves as many slots of a pool as these requirements need."""
+    """True if the preemption of a run frees as many slots as these requirements need, in the pool that they name."""
     pool = need.pool
     return (
         pool is not None

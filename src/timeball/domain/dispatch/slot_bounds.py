@@ -1,7 +1,7 @@
 """How many runs a worker executes at the same time: one number for all, or a number for each kind of work.
 
 A coroutine or an HTTP call waits most of its time, so a worker can execute hundreds of them. A thread costs a stack and
-turns at the interpreter, and a process costs memory and a CPU.
+waits for the lock of the interpreter, and a process costs memory and a CPU.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class SlotBounds(NamedTuple):
     """The maximum numbers of runs that a worker executes at the same time."""
 
     slots: int
-    """Of all runs."""
+    """The maximum number of all runs."""
     threads: int
-    """Of those in threads: plain Python functions."""
+    """The maximum number of runs in threads: plain Python functions."""
     processes: int
-    """Of those in processes: commands, scripts, and Python functions with `mode="process"`."""
+    """The maximum number of runs in processes: commands, scripts, and Python functions with `mode="process"`."""
 
     @classmethod
     def all_alike(cls, slots: int) -> SlotBounds:
@@ -37,12 +37,12 @@ class SlotBounds(NamedTuple):
 
     @classmethod
     def usual(cls, cpus: float, most: int = DEFAULT_SLOTS) -> SlotBounds:
-        """Return the bounds of a worker without a configured number of slots, on a machine with so many CPUs. `most` is
-        the number of slots that the machine has descriptors for."""
+        """Return the bounds of a worker without a configured number of slots, on a machine with this number of CPUs.
+        `most` is the number of slots for which the machine has enough file descriptors."""
         slots = min(DEFAULT_SLOTS, most)
         processes = max(MIN_PROCESSES, math.ceil(PROCESSES_PER_CPU * cpus))
         return cls(slots, min(DEFAULT_THREADS, slots), min(processes, slots))
 
     def share(self, workers: int) -> SlotBounds:
-        """Return the bounds of one of several workers that share these."""
+        """Return the bounds of each of several workers that divide these bounds equally, rounded up."""
         return SlotBounds(*(-(-each // workers) for each in self))

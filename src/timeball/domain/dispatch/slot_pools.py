@@ -1,9 +1,9 @@
 """Slot pools: how many of a worker's slots may execute runs that cost more than waiting.
 
 A coroutine or an HTTP call waits most of its time, so a worker executes hundreds of them at once. A thread costs a
-stack and turns at the interpreter, and a process costs memory and a CPU. So a worker has one number of slots for all of
-its runs, and pools that bound how many of these runs execute in threads and in processes. A run of a pool takes a slot
-of the worker and one of the pool. A pool that is full does not keep the worker from other runs.
+stack and waits for the lock of the interpreter, and a process costs memory and a CPU. So a worker has one number of
+slots for all of its runs, and pools that bound how many of these runs execute in threads and in processes. A run of a
+pool takes a slot of the worker and one of the pool. A pool that is full does not keep the worker from other runs.
 """
 
 from __future__ import annotations
@@ -70,14 +70,14 @@ class PoolRoom(Struct):
         return cls(SlotPools(()), {})
 
     def exceeds(self, before: PoolRoom) -> bool:
-        """True if a pool has more free slots than before."""
+        """True if a pool has more free slots than it has in `before`, the earlier room of the worker."""
         return any(slots > before.left.get(pool, 0) for pool, slots in self.left.items())
 
     def copy(self) -> PoolRoom:
         return PoolRoom(self.pools, dict(self.left))
 
     def has(self, pool: str | None, slots: int = 1) -> bool:
-        """True if a run of the pool fits that takes `slots` slots of the worker."""
+        """True if the pool has room for a run that takes `slots` slots of the worker, or does not bound its runs."""
         left = None if pool is None else self.left.get(pool)
         return left is None or pool is None or self.pools.taken(pool, slots) <= left
 

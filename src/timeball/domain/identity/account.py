@@ -6,6 +6,7 @@ import hashlib
 
 
 def account_id(tenant: str, subject: str) -> str:
-    """Return the id of a user of the identity provider. Limits are counted by it, since tokens are short-lived."""
+    """Return the id of a user of the identity provider. Rate limits count requests by this id and not by token, because
+    tokens are short-lived."""
     digest = hashlib.sha256(f"{tenant}\0{subject}".encode()).hexdigest()
     return f"t_{digest[:28]}"

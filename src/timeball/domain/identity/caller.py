@@ -23,7 +23,7 @@ class Caller(Struct, frozen=True, kw_only=True):
     """The only permissions of the role that the credential has; None: all of them."""
     kind: CredentialKind
     credential_id: str
-    """The id of the API key, of the token, or of the web session."""
+    """The id of the API key, of the user of the token (`account_id`), or of the web session."""
     key_id: str | None = None
     """The API key, or the one that opened the web session; None if there is none."""
     account: str | None = None
@@ -38,8 +38,8 @@ class Caller(Struct, frozen=True, kw_only=True):
 
     @property
     def credential(self) -> str:
-        """The id by which limits count requests: that of the API key or of the user of the identity provider, which its
-        web sessions share, or else that of the credential."""
+        """The id by which rate limits count requests: that of the API key, or of the user of the identity provider. Web
+        sessions count for the key or the user that opened them."""
         return self.key_id or self.account or self.credential_id
 
     @property

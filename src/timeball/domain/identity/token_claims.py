@@ -88,7 +88,8 @@ def _check_audience(claims: Mapping[str, Any], audience: str, *, is_id_token: bo
 
 
 def _check_times(claims: Mapping[str, Any], max_lifetime: Micros, now: Micros) -> Micros:
-    """Return when the token expires."""
+    """Return the instant at which the token expires. Raise `Unauthorized` if it has expired, is not valid yet, or is
+    valid for longer than `max_lifetime`."""
     expires_at, issued_at = _instant(claims, "exp"), _instant(claims, "iat")
     if expires_at + CLOCK_LEEWAY <= now:
         raise Unauthorized("the token has expired; get a new one from the identity provider")
@@ -126,7 +127,7 @@ def _short_text(value: Any) -> str | None:
 
 
 def _role(claims: Mapping[str, Any], rules: ClaimRules) -> Role:
-    """Return the highest role among the values of the role claim."""
+    """Return the highest role for which a value of the role claim stands. Raise `Unauthorized` if there is none."""
     value = _claim(claims, rules.role_claim)
     values = value if isinstance(value, list) else [value]
     if len(values) > MAX_ROLES:

@@ -180,7 +180,7 @@ class JobSpec(
     @property
     def refers(self) -> bool:
         """True if the spec refers to something that a submit has to look up: registered tasks, calendars, workers with
-        labels or resources, a location for results, or a job to follow."""
+        labels or resources, a location for results, a job to follow, or the tasks of a workflow."""
         return (
             self.task_id is not None
             or bool(self.calendars)
@@ -309,7 +309,7 @@ class Job(Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def exhausted(self) -> bool:
-        """True if the job has fired `max_runs` times."""
+        """True if the job has `max_runs`, and this number of its fires became runs."""
         return self.spec.max_runs is not None and self.fired >= self.spec.max_runs
 
     @property
@@ -333,7 +333,8 @@ def plan_at(next_fire_at: Micros | None, last_planned: Micros | None) -> Micros 
 
 
 def is_overdue(job: Job, now: Micros) -> bool:
-    """True if the job must be planned before a change of it: a fire is due, or a blocked run has to be decided."""
+    """True if the job must be planned before a change of it: a fire is due, or the overlap policy has to decide about a
+    planned run."""
     return job.state is JobState.ACTIVE and job.plan_at is not None and job.plan_at <= now
 
 

@@ -49,8 +49,8 @@ def key(kind: str, store: int, now: Micros, name: str) -> str:
 
 
 def written_on(key: str) -> Micros | None:
-    """Return the first instant of the day in the key of an object or of a folder of objects; None if it is another kind
-    of key."""
+    """Return the first instant of the day in the key of an object or of a folder of objects; None if the key
+    has another form."""
     try:
         kind, _, year, month, day = key.split("/")[:5]
         return instant.of(datetime(int(year), int(month), int(day), tzinfo=UTC)) if kind in KINDS else None
@@ -91,7 +91,7 @@ def owner(key: str) -> str:
 
 
 def reference(result: Raw | None) -> str | None:
-    """Return the key of the object that a stored result refers to; None if it is the result itself."""
+    """Return the key of the object that a stored result refers to; None if the row has the result itself or none."""
     if result is None or len(result) > MAX_REFERENCE_LENGTH:
         return None
     text = bytes(result)

@@ -67,7 +67,7 @@ class AddressRule(Struct, frozen=True):
     """A rule about the addresses of a range."""
 
     name: str
-    """What its addresses are, or which list has it."""
+    """What the addresses of the range are, such as private ones, or which list of the tenant has the range."""
     range: str
     refuses: bool
 
@@ -120,8 +120,8 @@ def policy_of(lists: AddressLists, *, is_default: bool) -> AddressPolicy | None:
 
 
 def _forms(address: IPv4Address | IPv6Address) -> Iterator[tuple[int, int]]:
-    """Yield the version and the number of an address, and those of each IPv4 address that it carries. An IPv4-mapped
-    address is a way to write the IPv4 address, and nothing else."""
+    """Yield the version and the number of an address, and those of each IPv4 address that it carries. Of an
+    IPv4-mapped address, yield only the IPv4 address: it is another way to write that address."""
     number = int(address)
     if address.version == 4:
         yield 4, number
@@ -149,7 +149,7 @@ def _first(prefixes: Sequence[_Prefix], version: int, number: int) -> _Prefix | 
 
 
 def _most_specific_first(rules: Iterable[AddressRule]) -> tuple[_Prefix, ...]:
-    """Return the ranges of the rules. Of equal ranges, the first rule stays the first."""
+    """Return the ranges of the rules, the smallest range first. Rules with equally large ranges keep their order."""
     return tuple(sorted(map(_prefix, rules), key=lambda prefix: prefix.shift))
 
 

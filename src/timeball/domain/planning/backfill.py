@@ -177,7 +177,7 @@ class BackfillFires(Struct, frozen=True):
 
 def look_ahead(backfill: Backfill, job: Job) -> Iterator[BackfillFires | None]:
     """Compute the next fires of a backfill with calendars, for `next_fires`. The iterator yields None after each slice
-    of the work, and the fires at the end."""
+    of the work, and the fires at the end. It yields nothing if no fire of the backfill is left."""
     if backfill.cursor is None:
         return
     wanted = min(backfill.parallelism, MAX_RUNS) + 1
@@ -200,8 +200,9 @@ def look_ahead(backfill: Backfill, job: Job) -> Iterator[BackfillFires | None]:
 def next_fires(
     backfill: Backfill, job: Job, alive: int, ahead: BackfillFires | None = None
 ) -> tuple[list[Micros], Micros | None]:
-    """Return the fires that may become runs now, and the first fire after them. With calendars, use only the fires in
-    `ahead`; return none if the cursor of the backfill has moved since they were computed."""
+    """Return the fires that may become runs now, and the next cursor of the backfill: the first fire after them, or
+    None if there is none. With calendars, use only the fires in `ahead`; return no fires, and the cursor unchanged, if
+    the cursor has moved since they were computed."""
     room = min(backfill.parallelism - alive, MAX_RUNS)
     if backfill.cursor is None or room <= 0:
         return [], backfill.cursor

@@ -47,7 +47,8 @@ class CatchUpRule:
         self.expired = NEVER if spec.start_deadline is None else now - duration.parse(spec.start_deadline)
         """A run that should have started before this instant must not start any more: its deadline has passed."""
         self.surely_dropped = self.dropped - (0 if spec.jitter is None else duration.parse(spec.jitter))
-        """A fire before this instant is missed with any jitter, if it is followed by another fire before this instant.
+        """A fire before this instant is missed, whatever its jitter is, if it is followed by another fire before this
+        instant.
         """
 
     def verdict(self, instant: Micros, upcoming: Micros | None) -> Verdict | None:

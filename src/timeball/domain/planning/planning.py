@@ -291,9 +291,11 @@ def _excluded(job: Job, closure: Closure) -> str:
 
 
 def set_back(job: Job, now: Micros, back: Micros, given_back: int, taken: frozenset[Micros]) -> Job:
-    """Return a job that is planned again from now on, because the clock of the store was ahead by `back`. `given_back`
-    is the number of its runs that were deleted; the fires of these runs are planned again. The fires in `taken` have a
-    verdict, or a run that has started; they are not planned again."""
+    """Return a job as it has to be after the clock of the store, which was ahead by `back` microseconds, was set back
+    to `now`: it is planned again from now on. `given_back` is the number of its runs that were deleted; the fires of
+    these runs are planned again. The fires in `taken` have a verdict, or a run that has started; they are not planned
+    again.
+    """
     job = job.with_(fired=max(0, job.fired - given_back))
     if isinstance(job.spec.schedule, Immediate):
         return job

@@ -219,7 +219,8 @@ def _before(change: ClockChange, plan: CronSchedule, rule: Cron, at: int, offset
 
 
 def _moved(shift: int) -> str:
-    """Return the note of the first fire after a clock change that does not affect it otherwise."""
+    """Return the note of the first fire after a clock change by `shift` seconds that neither moved nor repeated it;
+    empty if the clocks did not change."""
     if not shift:
         return ""
     return f"clocks went {'forward' if shift > 0 else 'back'} by {length(abs(shift) * SECOND)}"

@@ -28,7 +28,8 @@ class Circuit(Struct, frozen=True):
     open_until: Micros | None = None
     """None if the circuit is closed. If it is in the past, the circuit is half open."""
     rests: int = 0
-    """Number of times that the circuit opened since it was last closed."""
+    """Number of times that the circuit opened since it was last closed. Each time it stays open twice as long, up to
+    `MAX_OPEN_TIME`."""
     probe: str | None = None
     """The id of the run that probes the host."""
 
@@ -39,8 +40,8 @@ def lets_through(circuit: Circuit, at: Micros) -> bool:
 
 
 def failed(circuit: Circuit, run_id: str, now: Micros) -> Circuit:
-    """Return the circuit after a call that failed because of the host. While the circuit is open, failures of calls
-    that began earlier do not count."""
+    """Return the circuit after a call that failed because of the host. Until an open circuit is closed again, only the
+    failure of the probe counts: other calls began before the circuit opened."""
     if circuit.open_until is not None and circuit.probe != run_id:
         return circuit
     failures = circuit.failures + 1

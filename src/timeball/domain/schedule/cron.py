@@ -280,7 +280,8 @@ def _wrong(field: _Field, item: str, reason: str) -> InvalidSchedule:
 
 def _can_match(cron: Cron) -> bool:
     """True if the expression matches a day of any year. Each month is tried with each weekday as its first day, and
-    February with 29 days: within 400 years, all of these occur."""
+    February with 29 days. All of these months occur within 400 years, so an expression that matches a day of one of
+    them matches a day of some year."""
     return any(
         cron.days_of(first_weekday, length)
         for month, length in enumerate((31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31), 1)

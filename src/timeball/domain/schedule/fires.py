@@ -41,7 +41,7 @@ _EPOCH = date(1970, 1, 1).toordinal()
 # shown in every zone.
 _EARLIEST = (date.min.toordinal() + 2 - _EPOCH) * DAY
 _HORIZON = (date.max.toordinal() - 1 - _EPOCH) * DAY
-# Offsets are within 26 hours of UTC, so a span that ended three days ago cannot overlap the current wall times.
+# Offsets are within 26 hours of UTC, so a stretch that ended three days ago cannot overlap the current wall times.
 _MEMORY = 3 * DAY
 
 _FIVE_WEEKS = 0b0000001_0000001_0000001_0000001_0000001

@@ -144,7 +144,8 @@ def kept(tasks: Sequence[WorkflowTask], before: Mapping[int, WorkflowStep]) -> d
 
 
 def tell(ended: WorkflowStep, child: WorkflowStep) -> None:
-    """Update a task after one of the tasks in its `needs` has ended."""
+    """Update `child` after `ended`, one of the tasks in its `needs`, has ended. With the last of them, the child
+    becomes ready to start or to be skipped."""
     child.waits -= 1
     if ended.state is not TaskState.SUCCEEDED:
         if not child.unmet or (ended.counts_as_failed and not child.ill):
