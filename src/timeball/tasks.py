@@ -47,7 +47,7 @@ class Context:
     ask_cancelled: Callable[[], bool] = field(repr=False)
 
     def progress(self, fraction: float, note: str = "") -> None:
-        """Report the progress of the attempt, from 0 to 1."""
+        """Report the progress of the attempt: a fraction from 0 to 1, and a note for people."""
         self.say_progress(fraction, note)
 
     def log(self, text: str) -> None:
@@ -122,7 +122,7 @@ class Registry:
 
 
 REGISTRY: Final = Registry()
-"""The functions that `@timeball.task` registered and that a worker offers."""
+"""The functions that `@timeball.task` registered in this process. A worker offers them to its servers."""
 
 
 @overload

@@ -64,7 +64,7 @@ def admin_key_file(data_dir: Path) -> Path:
 
 
 def _key_in_data_folder(given: Given, port: int | None) -> str | None:
-    """Return the admin key in the data folder; None if there is none."""
+    """Return the admin key in the data folder of the server on a port; None if there is none."""
     path = admin_key_file(_data_folder(given, port))
     found = files.content(path)
     if found is not None:
@@ -74,7 +74,8 @@ def _key_in_data_folder(given: Given, port: int | None) -> str | None:
 
 
 def _data_folder(given: Given, port: int | None) -> Path:
-    """Return the folder that is set, else the one that the server on the port recorded, else the default."""
+    """Return the data folder: the one that is set, else the one that the server on the port recorded, else the
+    default."""
     return Path(given("data_dir") or noted(given, port)[0] or given.used("data_dir"))
 
 

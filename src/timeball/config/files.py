@@ -20,7 +20,8 @@ def home(environ: Mapping[str, str], variable: str, usual: str) -> Path:
 
 
 def find(environ: Mapping[str, str]) -> tuple[Path | None, Trust]:
-    """Return the configuration file and how far it is trusted; the path is None if there is no file."""
+    """Return the configuration file and how far it is trusted; the path is None if there is no file. Raise
+    `InvalidSetting` if `TIMEBALL_CONFIG` names no file, or if the file in the current folder must not be read."""
     named = environ.get("TIMEBALL_CONFIG")
     if named:
         if not Path(named).is_file():
@@ -40,8 +41,8 @@ def find(environ: Mapping[str, str]) -> tuple[Path | None, Trust]:
 
 
 def load(path: Path, settings: Iterable[Setting[Any]]) -> dict[str, Any]:
-    """Return the values in the file, by key. Raise `InvalidSetting` for a key that is neither the name of a setting nor
-    `NAME_file` of a secret setting."""
+    """Return the values in the file, by key. Raise `InvalidSetting` if the file cannot be read, or has a key that is
+    neither the name of a setting that a file may set nor `NAME_file` of a secret setting."""
     import tomllib  # imported here, because most commands need no file and would lose 20 ms
 
     try:

@@ -113,11 +113,11 @@ def remember(data_dir: Path, port: int, environ: Mapping[str, str] | None = None
         note.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         note.write_text(f"{data_dir}\n{'https' if secure else 'http'}\n", "utf-8")
     except OSError:
-        return  # only a convenience: a server without a home folder works as well
+        return  # the record only saves clients a setting; a server without a home folder works as well
 
 
 def sign_in_page(flags: Flags, environ: Mapping[str, str] | None = None) -> Path:
-    """Return the file of this user that leads a browser to a one-time link."""
+    """Return the path of the HTML file that leads this user's browser to a one-time sign-in link."""
     return destinations.sign_in_page(_given(flags, environ))
 
 

@@ -29,7 +29,7 @@ class CompactToken:
     algorithm: str
     key_id: str | None
     signed: bytes
-    """What the signature is about."""
+    """The bytes that are signed: the encoded header and payload, with the dot between them."""
     signature: bytes
     payload: bytes
 
@@ -58,7 +58,8 @@ def read(token: bytes) -> CompactToken:
 
 
 def _checked(header: dict[str, Any]) -> tuple[str, str | None]:
-    """Return the algorithm and the id of the key."""
+    """Return the algorithm of a token, and the id of its key, which is None if the header has none. Raise
+    `Unauthorized` for a header that is not accepted."""
     for name in _REFUSED_HEADERS:
         if name in header:
             raise Unauthorized(f"the token has the header {name!r}, which is not accepted")
@@ -80,7 +81,7 @@ def is_key_id(value: Any) -> bool:
 
 
 def _decoded(segment: bytes) -> bytes:
-    """Decode base64url without padding. Bytes have exactly one accepted encoding."""
+    """Decode base64url without padding. Only one encoding of the same bytes is accepted."""
     if not _SEGMENT.fullmatch(segment):
         raise Unauthorized("a part of the token is empty, or is not base64url without padding")
     try:

@@ -1,4 +1,6 @@
-"""Verifies bearer tokens. A token that was verified is remembered by its digest until it expires."""
+"""Verifies bearer tokens. A verified token is remembered by its digest, so that the next request with it needs no new
+verification, until it expires or its key is not valid any more. At most `MAX_REMEMBERED_TOKENS` are remembered.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,8 @@ class JwtVerifier:
 
 
 async def verify_signature(token: compact_token.CompactToken, keys: VerificationKeys) -> VerificationKey:
-    """Return the key that the token is signed with. Raise `Unauthorized` if the signature is wrong."""
+    """Return the key that the token is signed with. Raise `Unauthorized` if the key is unknown or the signature is
+    wrong."""
     key = await keys.find(token.key_id)
     if not key.verifies(token):
         raise Unauthorized("the signature of the token is wrong, or its 'alg' is not that of its key")

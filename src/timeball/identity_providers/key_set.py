@@ -23,13 +23,13 @@ class VerificationKeys(Protocol):
         ...
 
     async def find(self, key_id: str | None) -> VerificationKey:
-        """Return the key with an id. Raises `Unauthorized` if there is none, and `Unavailable` if the provider had to
-        be asked and does not answer."""
+        """Return the key with an id. Raise `Unauthorized` if there is none, and `Unavailable` if the provider had to be
+        asked and does not answer."""
         ...
 
 
 class SecretKey:
-    """A secret that the provider of tokens and this server share. Its id is not compared."""
+    """A secret that the provider of tokens and this server share. It verifies tokens with any key id, or with none."""
 
     def __init__(self, secret: bytes) -> None:
         self._key = secret_key(secret)
@@ -66,7 +66,7 @@ class KeySet:
             key = self.current(key_id)
             if key is None and self._keys.has_failed:
                 raise Unavailable("the key of this token is unknown, and the identity provider does not answer")
-            if key is None and was_read:  # otherwise it may be newer than what was read a moment ago
+            if key is None and was_read:  # otherwise the key may be newer than the last read
                 self._remember_missing(key_id, now + MISSING_KEY_TIME)
         if key is None:
             raise Unauthorized("the token is signed with a key that the identity provider does not publish")

@@ -115,7 +115,7 @@ class OidcProvider:
         return _with_query(endpoint, {"client_id": self._client.id, "post_logout_redirect_uri": return_uri})
 
     async def _exchange(self, code: str, attempt: SignInAttempt, redirect_uri: str) -> str:
-        """Return the ID token."""
+        """Exchange the code that the provider gave to the browser, and return the ID token."""
         metadata = await self._metadata.get()
         form = {
             "grant_type": "authorization_code",

@@ -16,10 +16,10 @@ from timeball.ports.clock import Clock
 T = TypeVar("T")
 
 FRESH_TIME: Final[Micros] = 5 * MINUTE
-"""A value is read again in the background when it is used after this time. A key that the provider has withdrawn is
-accepted for this long."""
+"""A value that is older than this is read again in the background when it is used. Until that read has succeeded, the
+old value is used, and so a key that the provider has withdrawn is accepted."""
 MAX_STALE_TIME: Final[Micros] = DAY
-"""How long a value is used while the provider does not answer."""
+"""A value that is older than this is not used any more, even if the provider does not answer."""
 FETCH_INTERVAL: Final[Micros] = 5 * SECOND
 """Minimum time between two requests for a value, whatever the requests of clients are."""
 
@@ -46,8 +46,8 @@ class RefreshedValue(Generic[T]):
         return self._failure is not None
 
     def current(self) -> T | None:
-        """Return the value without waiting; None if there is none, or if it is too old. An old value is read again in
-        the background."""
+        """Return the value without waiting; None if there is none, or if it is older than `MAX_STALE_TIME`. A value
+        that is older than `FRESH_TIME` is read again in the background."""
         age = self._clock.monotonic() - self._read_at
         if self._value is None or age >= MAX_STALE_TIME:
             return None
@@ -66,8 +66,9 @@ class RefreshedValue(Generic[T]):
         return value
 
     async def renew(self) -> bool:
-        """Read the value again, and return True. Return False if that was tried a moment ago. Requests at the same time
-        share one."""
+        """Read the value again, and return True, also if the provider does not answer (`has_failed`). Return False
+        without a request if the last one was sent less than `FETCH_INTERVAL` ago and has ended. Calls at the same time
+        share one request."""
         self._start()
         if self._fetching is None:
             return False

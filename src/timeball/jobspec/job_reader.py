@@ -158,8 +158,8 @@ def fingerprint(spec: JobSpec) -> str:
 
 
 def check_nesting(spec: JobSpec) -> None:
-    """Refuse a spec whose parameters or HTTP body are nested too deeply. For the jobs of a batch: `json_input.check`
-    checks the body of a request with one job, but not each job of a batch.
+    """Raise `Invalid` for a spec whose parameters or HTTP body are nested too deeply. For the jobs of a batch:
+    `json_input.check` checks the body of a request with one job, but not each job of a batch.
     """
     if spec.parameters:
         json_input.check_depth(spec.parameters)

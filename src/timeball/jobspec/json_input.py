@@ -49,21 +49,22 @@ _INT64 = range(-(1 << 63), 1 << 63)
 
 
 def is_suspicious(raw: bytes) -> bool:
-    """Return True if the body may contain a value that no store can keep, so that each value must be checked. This is
-    cheap, and False is always right.
+    """Return True if the body may contain a value that no store can keep, so that each value must be checked. False
+    is certain; True may be wrong. The search of the text takes less time than a check of each value.
     """
     return _LONG_NUMBER in raw.translate(_AS_ZEROS) or _SUSPICIOUS_TEXT.search(raw) is not None
 
 
 def has_exponents(raw: bytes) -> bool:
-    """Return True if the body has more than `MAX_EXPONENTS` numbers with an exponent of three digits. Strings that look
-    like such numbers count as well.
+    """Return True if the body has more than `MAX_EXPONENTS` numbers with an exponent of at least three digits. Strings
+    that look like such numbers count as well.
     """
     return len(raw) > MIN_EXPONENTS_SIZE and _exponents(raw) > MAX_EXPONENTS
 
 
 def exponents(raw: bytes) -> int:
-    """Return how many numbers have an exponent of three digits; 0 if there are no more than `FEW_EXPONENTS`."""
+    """Return how many numbers have an exponent of at least three digits; 0 if there are no more than
+    `FEW_EXPONENTS`."""
     return _exponents(_TEXT.sub(b"", raw)) if _exponents(raw) > FEW_EXPONENTS else 0
 
 
@@ -72,16 +73,17 @@ def _exponents(raw: bytes) -> int:
 
 
 def check(raw: bytes) -> None:
-    """Refuse a body of any type that is not UTF-8, is nested too deeply, takes too long to parse, or has values that
-    no store can keep.
+    """Raise an error for a body of any type that is not UTF-8, is nested too deeply, takes too long to parse, or has
+    values that no store can keep.
     """
     if _asks_for_a_look(raw):
         check_values(parse(raw))
 
 
 async def check_in_slices(raw: bytes, clock: Clock) -> None:
-    """Refuse a body that is not UTF-8, is nested too deeply, takes too long to parse, or has values that no store can
-    keep, like `check`. The body may be large: it is checked in slices, between which the event loop gets a turn."""
+    """Raise an error for a body that is not UTF-8, is nested too deeply, takes too long to parse, or has values that no
+    store can keep, like `check`. The body may be large: it is checked in slices, between which the event loop gets a
+    turn."""
     if len(raw) <= SMALL_BODY:
         check(raw)
     else:
@@ -97,7 +99,8 @@ def checking(raw: bytes) -> Steps[None]:
 
 
 def _asks_for_a_look(raw: bytes) -> bool:
-    """Return True if each value of a body must be checked. Raise an error for a body that is too costly to parse."""
+    """Return True if each value of a body must be checked. Raise an error for a body that is not UTF-8 or takes too
+    long to parse."""
     check_text(raw)
     if len(raw) <= MIN_EXPONENTS_SIZE and raw.count(b"{") + raw.count(b"[") <= MAX_DEPTH:  # the usual case
         return is_suspicious(raw)
@@ -112,7 +115,8 @@ def _asks_for_a_look(raw: bytes) -> bool:
 
 
 def count_containers(raw: bytes, few: int = FEW_CONTAINERS) -> int:
-    """Return the number of arrays and objects. Up to `few`, brackets in strings are counted as well."""
+    """Return the number of arrays and objects of a body. If the body has more than `few` opening brackets, those in
+    strings are left out; otherwise they are counted as well, which is faster."""
     found = raw.count(b"{") + raw.count(b"[")
     if found > few:
         rest = _TEXT.sub(b"", raw)

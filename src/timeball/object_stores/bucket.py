@@ -36,7 +36,7 @@ REQUEST_TIMEOUT: Final = timedelta(seconds=30)
 
 
 def open_objects(place: str) -> Bucket:
-    """Open a folder, which is created if it is missing, or the bucket of a URL."""
+    """Open the folder or the bucket at `place`, a path or a URL. A folder that is missing is created."""
     if "://" in place:
         return Bucket(_remote(place))
     from obstore.store import LocalStore
@@ -47,7 +47,8 @@ def open_objects(place: str) -> Bucket:
 
 
 class Bucket:
-    """Implements `timeball.ports.object_store.Objects`."""
+    """Implements `timeball.ports.object_store.Objects` in a bucket. Its subclass `Folder` also syncs files to the
+    disk."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store

@@ -1,1 +1,1 @@
-"""Logging of a running process, for operators."""
+"""What a process tells operators about itself: logs, the text of its metrics, and exported traces."""

@@ -20,7 +20,7 @@ Labels = tuple[str, ...]
 
 
 def render(families: Iterable[Metric]) -> bytes:
-    """Return the text of these metrics."""
+    """Return the text of `/metrics` with these metrics."""
     registry = CollectorRegistry()
     registry.register(_Given(families))
     return generate_latest(registry)

@@ -34,7 +34,8 @@ _KINDS: Final[Mapping[str, SpanKind]] = {
 
 
 class OtlpTracing:
-    """Implements the port of tracing. A thread sends batches; a receiver that does not answer costs only spans."""
+    """Implements the port of tracing. A thread sends spans in batches. If the receiver does not answer, only spans are
+    lost: no run fails or waits because of it."""
 
     def __init__(self, endpoint: str, ratio: float, version: str, wall: Callable[[], Micros]) -> None:
         """`ratio` is the part of the traces beginning here that is recorded, from 0 to 1. The headers, certificates and
@@ -74,7 +75,7 @@ class OtlpTracing:
         )
 
     def close(self) -> None:
-        """Send the spans that wait. Blocks for at most `CLOSE_MS`, in a thread of the caller."""
+        """Send the spans that were not sent yet. Blocks for at most `CLOSE_MS`, in a thread of the caller."""
         self._batches.force_flush(CLOSE_MS)
         close: Callable[[], None] = self._batches.shutdown
         close()
