@@ -90,8 +90,8 @@ def target_objects(given: Given, found: str | None) -> str | None:
 
 
 def protected(given: Given, servers: Sequence[str]) -> tuple[Path, ...]:
-    """Return the files and folders on this machine that jobs must not open: data folders, the database, objects and
-    secrets. They follow from the settings, and from the data folders that local `servers` recorded."""
+    """Return the files and folders on this machine that jobs must not open: data folders, the database, the archive,
+    objects and secrets. They follow from the settings, and from the data folders that local `servers` recorded."""
     found = [given.used("data_dir"), *_noted_data_dirs(given, servers)]
     if _is_embedded(given):
         database = given.used("store").removeprefix(SQLITE)

@@ -3,7 +3,7 @@
     r_ 0194f3a1c2b7 9f86d081884c7d65
     │  │            └ 64 random bits
     │  └ milliseconds since the epoch, so that the day of a row can be read from its id
-    └ type: j_ job, r_ run, b_ backfill, w_ worker session, k_ key, s_ web session
+    └ type: j_ job, r_ run, b_ backfill, w_ worker session, k_ key, s_ web session or loop of a server
 
 An id is generated before the commit, so that a commit whose answer was lost can be sent again without creating a second
 object.

@@ -43,15 +43,15 @@ class Prices(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=Tr
     """What the work of a tenant costs, in one currency. A price that is not given is 0."""
 
     run: Price = Decimal(0)
-    """Of each run that started."""
+    """The price of each run that started."""
     attempt_second: Price = Decimal(0)
-    """Of each second of an attempt."""
+    """The price of each second of an attempt."""
     cpu_second: Price = Decimal(0)
-    """Of each second of each CPU that an attempt asks for, in addition."""
+    """The additional price of each second of each CPU that an attempt asks for."""
     memory_gib_second: Price = Decimal(0)
-    """Of each second of each GiB of memory that an attempt asks for, in addition."""
+    """The additional price of each second of each GiB of memory that an attempt asks for."""
     output_gib: Price = Decimal(0)
-    """Of each GiB of output and results."""
+    """The price of each GiB of output and results."""
 
 
 class TenantLimits(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -138,7 +138,7 @@ TENANT_DELETED: Final = "tenant.deleted"
 
 
 class TenantDeletion(Struct, frozen=True, kw_only=True):
-    """The deletion of a tenant, until nothing is left of it."""
+    """A deletion of a tenant that has begun and is not complete, with its progress."""
 
     tenant: str
     requested_at: Micros

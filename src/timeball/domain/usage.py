@@ -141,7 +141,7 @@ def resources_asked(spec: str) -> tuple[int, int]:
 
 
 class Usage(Struct, frozen=True):
-    """A group of usage. A field by which the usage is not grouped is None."""
+    """The usage of one group, such as a job on one day. A field by which the usage is not grouped is None."""
 
     tenant: str | None
     user: str | None

@@ -1,5 +1,7 @@
 """Reads signed tokens in the compact form of JWS, before their signature is verified. Everything that this server does
-not need is refused: unknown critical headers, keys in the token itself, repeated members, encodings with two forms."""
+not need is refused: every critical header (`crit`), keys in the token itself, repeated members of a JSON object, and a
+second encoding of the same bytes.
+"""
 
 from __future__ import annotations
 

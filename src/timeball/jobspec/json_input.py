@@ -20,13 +20,13 @@ MAX_DEPTH: Final = 64
 allows.
 """
 MAX_EXPONENTS: Final = 1_000
-"""Maximum number of numbers with an exponent of three digits in one body. Parsing one takes up to 10 µs, 200 times as
-long as other numbers: 1 MiB of `1e308` blocked the event loop for 1.7 s.
+"""Maximum number of numbers with an exponent of at least three digits in one body. Parsing one takes up to 10 µs, 200
+times as long as other numbers: 1 MiB of `1e308` blocked the event loop for 1.7 s.
 """
 MIN_EXPONENTS_SIZE: Final = 4 * MAX_EXPONENTS
-"""A body with more than `MAX_EXPONENTS` numbers with an exponent of three digits has more bytes than this."""
+"""A body with more than `MAX_EXPONENTS` numbers with an exponent of at least three digits has more bytes than this."""
 FEW_EXPONENTS: Final = 20
-"""If a body has at most this many numbers with an exponent of three digits, `exponents` returns 0."""
+"""If a body has at most this many numbers with an exponent of at least three digits, `exponents` returns 0."""
 MAX_CONTAINERS: Final = 50_000
 """Maximum number of arrays and objects in one body. 1 MiB can hold 350,000, and creating and checking these takes a
 third of a second.

@@ -47,8 +47,9 @@ def pointer(steps: Iterable[str]) -> str:
 def explain(
     error: msgspec.ValidationError, kind: Any, document: Any, also: Mapping[str, str] | None = None
 ) -> WrongValue:
-    """Return where and how a document is wrong that msgspec could not convert to the type `kind`. `also` has further
-    fields of the top level, each with its error message; an empty message marks a field that is accepted there.
+    """Return the pointer and the message for the value of a document because of which msgspec could not convert the
+    document to the type `kind`. `also` has further fields of the top level, each with its error message; an empty
+    message marks a field that is accepted there.
     """
     message = str(error)
     found = _PATH.search(message)

@@ -43,8 +43,9 @@ def archived(facts: Past) -> list[Reason]:
 
 
 def late(facts: Past) -> list[Reason]:
-    """Return the reason for the lateness of a run, with the parts of the delay; an empty list if the run was on time.
-    A run of a backfill is never late, because its fire time is always in the past."""
+    """Return the reason for the lateness of a run, with the parts of the delay; an empty list if the run was not late.
+    A run that was caught up is late, however short its delay is. A run of a backfill is never late, because its fire
+    time is always in the past. A late run without a reported start has a reason without parts."""
     run = facts.run
     if run.origin is Origin.BACKFILL:
         return []

@@ -1,8 +1,8 @@
 """The lateness objective of a job: which share of its runs has to start in time, and how fast its error budget is used.
 
-A start is late if the run waited longer than `startWithin` after it was due, also if it then never started. Missed
-fires are late. Runs that ended before that without a start (they were cancelled or skipped) do not count, nor do runs
-of backfills.
+A run counts as late if it had not started `startWithin` after it was due, even if it never started later. Missed fires
+count as late. Runs that were cancelled or skipped before that time, without a start, do not count at all; neither do
+runs of backfills.
 """
 
 from __future__ import annotations

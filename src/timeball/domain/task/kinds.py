@@ -30,7 +30,7 @@ class TaskKind(NamedTuple):
 
 THREADS: Final = "threads"
 PROCESSES: Final = "processes"
-"""The names of the pools of slots."""
+"""`THREADS` and `PROCESSES` are the names of the slot pools."""
 
 TASK_KINDS: Final = (
     TaskKind("http", "url", "URL", "Call a URL; a POST with the parameters by default."),
