@@ -4,6 +4,7 @@
 interrupted: it takes half a minute if a name server does not answer. The event loop's own lookups share a few threads
 with other work of the process (two with uvloop), so that a few such names would delay the lookups of all other names.
 Here each name gets a thread while it is resolved, and all callers that need the name at that time share the answer.
+Addresses are cached for `CACHE_SECONDS`.
 """
 
 from __future__ import annotations
@@ -94,8 +95,9 @@ class Lookups:
         return found
 
     def failing_for(self, host: str) -> float:
-        """Return for how many seconds no name server has had an answer for a name that was just looked up. The result
-        is infinite if the name is not remembered, because too many names fail.
+        """Return for how many seconds the lookups of a name have failed because no name server had an answer. Call this
+        after such a failure: for a name without a remembered failure the result is infinite. At most `MAX_REMEMBERED`
+        names are remembered, so this also happens if too many names fail.
         """
         since, seen = self._failing.get(_bare(host), (-inf, 0.0))
         return seen - since

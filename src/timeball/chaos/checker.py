@@ -175,8 +175,9 @@ class _Judge:
         self._first_start(row, seen)
 
     def _is_after_the_end(self, seen: Sighting, row: Row) -> bool:
-        """Return True if an attempt started after its run had ended. The attempt that ended the run is left out,
-        because its start and its end are measured by different clocks.
+        """Return True if an attempt was claimed after the one whose result ended the run (its token is higher), or
+        started after the run had ended. The attempt that ended the run is left out, because its start and its end are
+        measured by different clocks.
         """
         if row.token is None or row.ended_at is None or seen.token == row.token:
             return False

@@ -31,7 +31,7 @@ SHARE: Final = 2 / 3
 
 class Load:
     """Submits jobs for `fires` fires per second, for `seconds` seconds. A submission is repeated with the same
-    idempotency key until it is answered.
+    idempotency key until it is answered, or for at most `seconds` + `timeout` seconds.
     """
 
     def __init__(

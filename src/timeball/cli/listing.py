@@ -34,8 +34,8 @@ def show(
     nothing: str,
     at_least: int = 0,
 ) -> None:
-    """Print all pages, or the first one, and more of them until there are `at_least` items, because pages may be short.
-    If pages are left, say so on stderr on a terminal."""
+    """Print a list: all pages with `everything`; otherwise the first page, and further ones until `at_least` items are
+    printed, because a page may be short. If pages are left, say so on stderr on a terminal."""
     if session.output.form == "json":
         show_json(session, page, everything=everything, at_least=at_least)
         return

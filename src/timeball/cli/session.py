@@ -52,7 +52,7 @@ class CliSession:
 
     @property
     def sign_in_page(self) -> Path:
-        """The file that leads a browser to a one-time link."""
+        """The private HTML file that sends the browser to a one-time sign-in link."""
         return config.sign_in_page(self._flags)
 
     @functools.cached_property
@@ -60,7 +60,7 @@ class CliSession:
         return self.another_client()
 
     def another_client(self) -> Client:
-        """Return a client of its own, for another thread."""
+        """Return a new client with the same settings, for a thread that reads at the same time as `client`."""
         from timeball.client.client import Client
 
         return Client(**self._flags, retries=2, transport=make_transport())

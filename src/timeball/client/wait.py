@@ -48,5 +48,5 @@ class RunWait:
 
     @property
     def _left(self) -> float:
-        """Seconds until the timeout."""
+        """Seconds until the timeout; infinite without a timeout."""
         return inf if self._deadline is None else max(0.0, (self._deadline - monotonic()) / SECOND)

@@ -81,7 +81,7 @@ def summary(ledger: Ledger) -> str:
 
 
 def _reason(ledger: Ledger, verdict: str) -> str:
-    """Return the reasons of the fires with this verdict, if there are at most 2."""
+    """Return the reasons of the fires with this verdict, in parentheses; empty if there are none, or more than 2."""
     reasons = dict.fromkeys(entry.reason for entry in ledger.items if entry.verdict == verdict and entry.reason)
     return f" ({'; '.join(reasons)})" if 0 < len(reasons) <= MAX_REASONS else ""
 

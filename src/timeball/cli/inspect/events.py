@@ -33,11 +33,11 @@ def events(
     kind: str | None,
     after: str,
 ) -> None:
-    """Print changes of runs, jobs and workers as they happen, until it is interrupted.
+    """Print changes of runs, jobs and workers as they happen, until the command is interrupted.
 
     One line for each event on a terminal; in a pipe, or with -o json, a JSON object on each line. The stream is a hint,
-    not a log: many changes at once are one summary, and `reset` says that some were lost. A server that restarts is
-    waited for.
+    not a log: many changes at once are one summary, and `reset` says that some were lost. The command connects again
+    when a server restarts, and ends with an error if no server answers for a minute.
     """
     stream = session.client.events(
         job_id=None if job is None else session.job_id(job),

@@ -21,7 +21,7 @@ def slo(session: CliSession, job_id: str | None, tag: str | None) -> None:
     """Show how many runs started in time, how fast the error budget of the objective is used, and how much is left.
 
     An objective is set with `--slo 99.9/5s`: 99.9 % of the runs have to start within 5 seconds. A burn rate of 1 uses
-    the budget exactly.
+    up the budget exactly at the end of the window, a burn rate of 10 after a tenth of it.
 
     \b
     Examples:

@@ -33,8 +33,8 @@ MAX_RUNNING: Final = 100
 def top(session: CliSession) -> None:
     """Show a live view: throughput, lateness, queues, running runs, workers, what needs attention, and what fires next.
 
-    Keys: q quits, p pauses and resumes, s changes the order of the running runs. The view follows the stream of
-    events; if the stream breaks, it is read every two seconds. In a pipe, one snapshot is printed.
+    Keys: q quits, p pauses and resumes, s changes the order of the running runs. The view is read again when
+    the stream of events reports a change, and at least every two seconds. In a pipe, one snapshot is printed.
     """
     from rich.console import Console
 
@@ -96,7 +96,7 @@ def _live(session: CliSession, console: Console) -> None:
 
 
 class _Changes:
-    """Follows the stream of events in a thread, which ends with the process."""
+    """Follows the stream of events in a daemon thread, to notice that the view has to be read again."""
 
     def __init__(self, session: CliSession) -> None:
         self._session = session
@@ -120,7 +120,7 @@ class _Changes:
                 return
 
     def seen(self) -> bool:
-        """True if something has changed since the last call."""
+        """True if an event has arrived since the last call."""
         seen = self._seen.is_set()
         self._seen.clear()
         return seen
@@ -128,7 +128,8 @@ class _Changes:
 
 @contextlib.contextmanager
 def _keys() -> Iterator[Callable[[float], str]]:
-    """Read single keys from the terminal. The function waits for one, and returns an empty text after a time."""
+    """Put the terminal into a mode in which keys arrive without Enter. Yield a function that returns the next key, or
+    an empty text if none is pressed within the given seconds."""
     import termios
     import tty
 

@@ -33,7 +33,7 @@ WIDE: Final = 110
 
 
 class Snapshot(Struct, frozen=True):
-    """What the view shows, as the API answered."""
+    """The answers of the API that the view shows, and when they were read."""
 
     stats: Stats
     running: Sequence[Run]
@@ -42,7 +42,7 @@ class Snapshot(Struct, frozen=True):
 
 
 class Shown(Struct, frozen=True):
-    """How it is shown."""
+    """What the user chose with keys (the order of the running runs, a pause), and a note about the connection."""
 
     order: str = "longest"
     paused: bool = False

@@ -48,10 +48,10 @@ def workers(session: CliSession, *, gone: bool) -> None:
 @click.option("--wait", is_flag=True, help="Return when the worker has left.")
 @connected
 def drain(session: CliSession, worker: str, *, wait: bool) -> None:
-    """Drain a worker, given by its id or its name: it takes nothing new, finishes its runs and leaves.
+    """Drain a worker, given by its id or its name: it accepts no new runs, finishes those that it has, and leaves.
 
-    The process of `timeball worker` then exits with 0. Of `timeball up` the server stays, without a worker until it is
-    started again.
+    The process of `timeball worker` then exits with 0. The server inside `timeball up` continues, without a worker
+    until the process is started again.
 
     \b
     Examples:

@@ -29,7 +29,8 @@ _READ_ONLY = ("scheduleType", "scheduleTime", "cronExpression", "maxRetries")
 def versions(session: CliSession, job: str, *, compared: tuple[int, int] | None) -> None:
     """List the definitions of a job, newest first: when each was made, by which key, and which fields it changed.
 
-    At most 50 former definitions are listed. A pause or a resume makes a version number, but no other definition.
+    At most 50 former definitions are listed. A pause or a resume increments the version number, but is
+    not listed, because the definition stays the same.
 
     \b
     Examples:
@@ -64,7 +65,7 @@ def _list(session: CliSession, job_id: str) -> None:
 
 
 def _in_force(found: list[JobVersion], number: int, job: str) -> JobVersion:
-    """Return the definition that the job had with this version number."""
+    """Return the definition that the job had with this version number. Raise `NotFound` if it is no longer listed."""
     each = next((each for each in found if each.version <= number), None)
     if each is None:
         raise NotFound(f"version of job {job}", str(number))

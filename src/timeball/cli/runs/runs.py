@@ -326,7 +326,7 @@ def took(run: Run | Attempt) -> str:
 
 
 def why(run: Run) -> str | None:
-    """Return the reason why a run waits, is being stopped, failed or did not run."""
+    """Return the reason why a run waits, is being stopped, failed or did not run; None if there is none to show."""
     if run.blocked_by:
         return f"waits for {rule_text.waits_for(run.blocked_by)}"
     if run.cancel_requested_at is not None and not run.done:

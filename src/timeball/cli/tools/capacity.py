@@ -1,8 +1,8 @@
 """`timeball capacity`: what an installation needs for a number of jobs per day, computed from measured costs.
 
-The constants are the highest figures of `bench/results` for the configuration that each store is used in: SQLite with
-the worker in the process of the server, PostgreSQL with separate workers. `tests/unit/cli/test_capacity.py` compares
-them.
+The constants are the least favourable repeats in `bench/results`: the highest cost per job, and the lowest rate. They
+are those of the configuration that each store is used in: SQLite with the worker in the process of the server,
+PostgreSQL with separate workers. `tests/unit/cli/test_capacity.py` compares them with these files.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ BLOAT: Final = 1.5
 POOL: Final = 10
 """Connections of a server to PostgreSQL."""
 EXTRA_CONNECTIONS: Final = 3
-"""Further connections of a server: for wakeups, the clock and long reads."""
+"""Further connections of a server: one for wakeups, the others as a reserve, such as for a migration at its start."""
 MAX_LOAD: Final = 0.5
 """The share of a core that is planned for: the other half is for lists, peaks within a second, and a lost machine."""
 
@@ -73,8 +73,9 @@ def compute(
     recurring: bool = False,
     store: StoreKind | None = None,
 ) -> Capacity:
-    """Return what is needed. `peak` is the busiest second divided by the average, `cpu_seconds` the CPU time of one
-    job, and `recurring` says that jobs fire often, so that their own rows do not count."""
+    """Return the servers, workers, cores, connections and disk that are needed. `peak` is the busiest second divided by
+    the average, `cpu_seconds` the CPU time of one job, and `recurring` says that jobs fire often, so that their own
+    rows do not count."""
     rate = jobs_per_day * peak / (DAY / SECOND)
     chosen: StoreKind = store or ("sqlite" if rate <= MAX_LOAD * LIMIT_PER_SECOND["sqlite"] else "postgresql")
     submit = 0.0 if recurring else SUBMIT_US[chosen]

@@ -76,7 +76,7 @@ def tenants() -> None:
 @_limits
 @connected
 def create(session: CliSession, tenant_id: str, **flags: Any) -> None:
-    """Create a tenant. It needs a key next.
+    """Create a tenant. It can be used once it has a key (second example).
 
     \b
     Examples:

@@ -42,7 +42,7 @@ class EndsInWindow(EndCounts, frozen=True, kw_only=True):
 
 
 class LiveCounts(Model, frozen=True, kw_only=True):
-    """How many runs are alive, dead letters wait and jobs exist, at the time of the answer."""
+    """The numbers of live runs by status, of dead letters, and of jobs, at the time of the answer."""
 
     scheduled: int = 0
     blocked: int = 0
@@ -86,7 +86,7 @@ class AttentionItem(Model, frozen=True, kw_only=True):
 
 
 class Stats(Model, frozen=True, kw_only=True):
-    """How runs ended lately, what is alive now, what fires next, and what needs attention."""
+    """The overview: how runs ended in a window of time, what is alive now, what fires next, what needs attention."""
 
     window: str
     since: datetime = field(name="from")
@@ -151,7 +151,7 @@ class Timeline(Model, frozen=True, kw_only=True):
 
 
 class SloWindow(Model, frozen=True):
-    """The runs in a window of time that had to start."""
+    """How many runs had to start in a window of time (`window`, such as `7d`), and how many of them were late."""
 
     window: str
     starts: int = 0
@@ -170,7 +170,7 @@ class JobSlo(Model, frozen=True):
 
 
 class SloReport(Model, frozen=True):
-    """The starts of jobs, compared with their lateness objectives."""
+    """The starts of jobs, compared with their lateness objectives: by job, and added up in `total`."""
 
     items: list[JobSlo] = []
     total: list[SloWindow] = []

@@ -167,7 +167,7 @@ class Users(Model, frozen=True):
 
 
 class AuditActor(Model, frozen=True):
-    """The credential of a request."""
+    """The credential that sent a request, or Timeball itself."""
 
     kind: str = ""
     """`key`, `session` (a browser), `jwt`, or `system` for Timeball itself."""
@@ -177,7 +177,7 @@ class AuditActor(Model, frozen=True):
 
 
 class AuditEntry(Model, frozen=True):
-    """One line of the audit log: a request that changed something."""
+    """One entry of the audit log: a request that changed something, with the values before and after."""
 
     seq: int
     at: datetime

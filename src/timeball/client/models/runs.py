@@ -68,7 +68,7 @@ class Preemption(Model, frozen=True):
 
 
 class Run(Model, frozen=True):
-    """One execution of a job or of a task of a workflow. Also several fires that never ran."""
+    """One execution of a job or of a task of a workflow; or one entry for consecutive fires that never ran."""
 
     run_id: str
     job_id: str = ""

@@ -75,7 +75,8 @@ def delete_user(user_id: str) -> ApiRequest[bytes]:
 
 
 def _patch(path: str, answer: Any, fields: Mapping[str, Any], version: int | None) -> ApiRequest[Any]:
-    """A change without a version is repeatable, because the same change twice is the same as once."""
+    """Return the request for a change. Without a version it is repeatable: a repetition sets the same values again.
+    With a version, a repetition would fail, because the first request changed the version."""
     headers = {} if version is None else {"If-Match": f'"{version}"'}
     return ApiRequest(
         method="PATCH", path=path, answer=answer, body=dict(fields), headers=headers, repeatable=version is None
