@@ -36,6 +36,7 @@ from timeball.stores.sql.runs.claiming import _claimable
 from timeball.stores.sql.runs.follows import record_upstream_ends
 from timeball.stores.sql.schema.runs import RUNS, HistoryRow, NewHistoryRow, RunRow
 from timeball.stores.sql.schema.table import as_tuple
+from timeball.stores.sql.tenants.stored_bytes import Results
 
 NOT_STARTED: dict[str, Any] = {
     "attempt": 0,
@@ -138,7 +139,8 @@ async def test_ledger_verdict(store: Any) -> None:
             )
         )
     await write(store, rows)
-    await store._db.write(settle_plain_success.settling(settlements))
+    results = Results(store._quotas, now)
+    await store._db.write(settle_plain_success.settling(settlements, results=results))
 
     stored = {
         found.id: found
