@@ -39,9 +39,9 @@ def make_backup(
     version: str,
     report: Report,
 ) -> BackupResult:
-    """Write a backup to a new file. It appears under its name when it is complete and checked. `objects` is the folder
-    with large values; None: there is none.
-    `version` is that of Timeball. Raise `Conflict` if the file exists or the store cannot be backed up."""
+    """Write a backup to a new file. The file gets its name only when the backup is complete and its database was
+    checked. `objects` is the folder with large values; None: there is none. `version` is that of Timeball. Raise
+    `Conflict` if the file exists or the store cannot be backed up."""
     if os.path.lexists(file):
         raise Conflict(f"{file} exists already; a backup overwrites nothing")
     try:

@@ -20,7 +20,8 @@ from timeball.stores.sqlite.clock import SteadyClock
 from timeball.stores.sqlite.file import Database, is_file
 
 TOKENS_BETWEEN: Final = 1_000_000_000
-"""Tokens that the store may have issued since the backup. A restored store continues after them."""
+"""Maximum number of fencing tokens that the store is assumed to have issued since the backup. The tokens of a restored
+store begin after them."""
 _TABLES: Final = (
     "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite|_%' ESCAPE '|' ORDER BY 1"
 )
@@ -44,7 +45,7 @@ class Contents(Struct, frozen=True, kw_only=True):
 
 def copy_database(path: Path, target: Path) -> None:
     """Copy a database that may be in use, consistently and compactly. Raise `Conflict` if it cannot be a backup: it
-    lost commits, was moved, or belongs to another user."""
+    does not exist, lost commits, was moved, or is a file of another user of the machine."""
     if not is_file(path):
         raise Conflict(f"there is no store to back up: {path} does not exist; set its path with --data-dir or --store")
     owner = path.stat().st_uid
@@ -65,7 +66,8 @@ def copy_database(path: Path, target: Path) -> None:
 
 
 def examine(path: Path) -> Contents:
-    """Check a copy completely, and return what it contains. Raise `Conflict` if it is damaged, or too new."""
+    """Check a copy completely, and return its schema, its time and its numbers of rows. Raise `Conflict` if it is
+    damaged, or if a newer version of Timeball wrote it that this one cannot read."""
     with _opened(path) as connection:
         verdicts = connection.execute("PRAGMA integrity_check(5)").fetchall()
         if verdicts != [("ok",)]:
@@ -85,7 +87,7 @@ def examine(path: Path) -> Contents:
 
 
 def references(path: Path) -> Iterator[str]:
-    """Yield the keys of the objects that rows refer to."""
+    """Yield the key of each object in object storage that a row of the database refers to."""
     with _opened(path) as connection:
         for (key,) in connection.execute(_REFERENCES):
             if key is not None:
@@ -93,14 +95,16 @@ def references(path: Path) -> Iterator[str]:
 
 
 def raise_tokens(path: Path) -> None:
-    """Continue with fencing tokens that the store has not issued since the backup."""
+    """Raise the last fencing token by `TOKENS_BETWEEN`, so that the restored store issues no token that was issued
+    after the backup."""
     with _opened(path) as connection:
         connection.execute("UPDATE meta SET value = value + ? WHERE name = 'token'", (TOKENS_BETWEEN,))
 
 
 def _refuse_damage(database: Database) -> None:
-    """If no server uses the store, check its log. The store is not locked for that, because a supervisor that starts a
-    server again while the backup is made would find the store in use, and give up."""
+    """If no server uses the store, raise `Conflict` if its log lost acknowledged commits. The store is not locked for
+    that, because a supervisor that starts a server again while the backup is made would find the store in use, and give
+    up."""
     if database.holder() is not None:
         return
     damage = log.find_damage(database.file, database.mark.read())

@@ -17,8 +17,9 @@ class ServerClock:
     """A lower bound of the clock of the PostgreSQL server. It never runs backwards.
 
     If an answer with the server's time `t` arrived at `m` by the monotonic clock, then the server's clock has passed `t
-    + (now - m)`. Of the last 8 answers, the one with the largest such bound is used, minus the time that the monotonic
-    clock may have gained since. Which answer that is does not change with time.
+    + (now - m)`. From that bound, the time that the monotonic clock may have gained since `m` is subtracted. Of the
+    last 8 answers, the one with the largest bound is used. All bounds grow at the same rate, so that answer is chosen
+    once, when a new one arrives.
 
     If an answer is below the bound that was valid when the server was asked, the answer comes from another clock: a
     replica took over, or the clock was set back. That clock decides from then on what is due, so older answers are

@@ -19,7 +19,8 @@ class LockedTenantDeletions(TenantDeletions):
             return await super().end_deletion(lead, tenant)
 
     async def _exclude_submits(self, tx: Tx) -> None:
-        """Wait for the transactions that have inserted jobs: they may have begun before the tenant was marked. It gives
-        up after 100 ms, because later transactions wait behind the request for the lock."""
+        """Lock the table of jobs against inserts, and so wait for the transactions that have inserted jobs: they may
+        have begun before the tenant was marked as being deleted. The request for the lock fails after 100 ms, because
+        later transactions wait behind it."""
         await tx.execute(NO_WAITING)
         await tx.execute(EXCLUDE_SUBMITS)

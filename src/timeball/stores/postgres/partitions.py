@@ -152,9 +152,9 @@ async def _leave(tx: Tx, day: Micros) -> None:
 
 
 async def _go_on(tx: Tx, day: Micros, upto: str, before: Micros, limit: int) -> None:
-    """Add the next `limit` runs of a detached day, after the id `upto`, to the daily sums, and delete what belongs to
-    them. Runs that ended at `before` or later are copied back to the history instead. If no run is left, drop the
-    partitions."""
+    """Add the next `limit` runs of a detached day, after the id `upto`, to the daily sums, and delete their rows in
+    other tables. Runs that ended at `before` or later are copied back to the history instead. If no run is left, drop
+    the partitions."""
     partition = name("history", day)
     rows = await tx.fetch(
         _statement(

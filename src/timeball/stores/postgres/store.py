@@ -43,7 +43,8 @@ SLOW_READ_TIMEOUT: float = 10.0
 SAMPLE_EVERY: Final = 1.0
 """Seconds between two readings of the server's clock."""
 UNCERTAIN: Final = 4_000_000
-"""Microseconds for which a transaction is repeated whose connection was lost, until its result is known."""
+"""Microseconds for which a transaction is repeated after its connection was lost: until then it is unknown whether it
+was committed."""
 REPLICA_WAIT_TIME: Final = 60_000_000
 """Microseconds after a lost connection in which every commit waits for the replicas, also one without writes."""
 TRY_AGAIN_AFTER: Final = 0.1
@@ -292,7 +293,7 @@ class _Driver:
         self._wakeups.wake_all(topic)
 
     def require_space(self) -> None:
-        """PostgreSQL has its disk elsewhere; its own errors tell that it is full."""
+        """Do nothing: the disk belongs to the server of PostgreSQL, whose errors say when it is full."""
 
     def watch_changes(self, listener: ChangeListener | None) -> None:
         self.committed.listener = listener

@@ -219,7 +219,8 @@ class WritingTx(Tx):
         self._waiting: list[Insert] = []
 
     async def begin(self, query: Query | None = None) -> None:
-        """Begin the transaction, if it has not begun, and prepare for a statement."""
+        """Begin the transaction, if it has not begun, with the plan cache mode that `query` needs: generic plans if it
+        is `planned_once`, else the default."""
         keeps_plans = query is not None and query.planned_once and self._connections.stay
         if not self._has_begun:
             begin = _keeping_plans if keeps_plans else self._connections.transaction
@@ -285,7 +286,7 @@ class WritingTx(Tx):
 async def writing(
     connection: Connection, compiler: Compiler, connections: Own, *, may_be_done: bool
 ) -> AsyncIterator[WritingTx]:
-    """Return a transaction that is committed at the end of the block, and rolled back on an error."""
+    """Yield a transaction that is committed at the end of the block, and rolled back on an error."""
     async with contextlib.AsyncExitStack() as stack:
         tx = WritingTx(connection, compiler, connections, stack, may_be_done)
         yield tx
@@ -294,8 +295,8 @@ async def writing(
 
 @contextlib.asynccontextmanager
 async def _keeping_plans(connection: Connection) -> AsyncIterator[None]:
-    """A transaction with statements that PostgreSQL plans once per connection. The setting for that arrives with BEGIN,
-    so that it costs no round trip.
+    """Run the block in a transaction whose statements PostgreSQL plans once per connection. That setting is sent
+    together with BEGIN, so that it costs no round trip.
     """
     await connection.execute("BEGIN; SET LOCAL plan_cache_mode = force_generic_plan")
     try:

@@ -32,7 +32,8 @@ class Checkpoints:
         """The number of written rows at the last checkpoint."""
 
     def committed(self, written: int) -> None:
-        """Start a checkpoint if enough rows were written. `written` is the total of the writer. Errors here never stop
+        """Start a checkpoint if `EVERY` rows were written since the last one, and no checkpoint is running. `written`
+        is the number of rows that the connection of the writer has written in all. An error is logged, and never stops
         the writer."""
         if self._written <= written < self._written + EVERY or (self._moving is not None and not self._moving.done()):
             return

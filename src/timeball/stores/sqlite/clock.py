@@ -39,12 +39,13 @@ clock."""
 MAX_READINGS: Final = 10
 
 MARK_TIME: Final = "INSERT OR REPLACE INTO meta (name, value) VALUES ('clock', ?)"
-"""Written with every commit, so that a restarted store never begins before a time that is written in it."""
+"""Every commit writes the time of the store, so that the clock of a restarted store never begins before a time that its
+rows contain."""
 _log = structlog.get_logger()
 
 
 class SteadyClock:
-    """The time of the store. Any thread may read it."""
+    """The clock of a SQLite store: a call returns the time of the store in microseconds. Any thread may read it."""
 
     def __init__(self, wall: Callable[[], Micros], monotonic: Callable[[], Micros]) -> None:
         self.wall = wall
@@ -129,8 +130,8 @@ class SteadyClock:
                 )
 
     def _judge(self) -> Micros:
-        """Read both clocks and return the time of the store: without a step ahead, which is noted, and at half speed
-        while the wall clock is behind."""
+        """Read both clocks and return the time of the store: a step ahead is noted but not followed yet, and while the
+        wall clock is behind, the time of the store advances at half speed."""
         wall, at = self._read_together()
         elapsed = at - self._at
         gain = wall - self._answered - elapsed
@@ -194,7 +195,8 @@ class SteadyClock:
 
 
 def check_start(mark: Micros, wall: Micros) -> None:
-    """Raise `ClockRefused` if the time of the store and the wall clock are too far apart."""
+    """Raise `ClockRefused` if `mark`, the time of the store, is more than an hour ahead of the wall clock, or more than
+    a year behind it."""
     if mark - wall > MAX_MARK_LEAD:
         raise ClockRefused(
             f"the store's time is {render(mark)}, the wall clock says {render(wall)}: more than an hour earlier. Set"

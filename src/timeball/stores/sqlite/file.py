@@ -167,9 +167,9 @@ class Database:
         return None
 
     def connect(self, *, durable: bool, even_if_moved: bool = False, starts: bool = False) -> sqlite3.Connection:
-        """Check and migrate the database, and return the writing connection. Raise `Conflict` if the store was moved to
-        PostgreSQL. If a server `starts`, raise `ClockRefused` if the wall clock is far from the time of the store and
-        no user has accepted it."""
+        """Check and migrate the database, and return the writing connection. Raise `Conflict` if the file is damaged,
+        if the store was moved to PostgreSQL, or if its schema does not suit this version. If a server `starts`, raise
+        `ClockRefused` if the wall clock is far from the time of the store and no user has accepted it."""
         try:
             connection = self._connect(str(self.file) if not self.in_memory else ":memory:", uri=False)
             try:
@@ -233,7 +233,7 @@ class Database:
         """Start the clock of the store. It begins at `mark`, the time of the store when it was last used, if that is
         later than the wall clock. If a server `starts` with `--accept-clock` and `mark` is more than a second ahead,
         set the store back to the wall clock instead. If a server `starts`, also extend the leases by the time for which
-        no server was running."""
+        no server was running (see `keep_leases`)."""
         tx, now = Tx(connection, self.clock), self.clock()
         if starts and mark is not None and self._accept_clock and mark - now > SECOND:
             self.mark.open(now)  # otherwise the later mark would look like lost commits

@@ -64,8 +64,8 @@ class LastingLeases(SqlStore):
         return answers
 
     async def _write_leases(self) -> None:
-        """Write the leases that were renewed in memory to the database. Called before leases are renewed in the
-        database, and before lapsed leases are searched."""
+        """Write the leases that were renewed in memory to the database. It is called before leases are renewed in the
+        database, and before lapsed leases are searched. Raise `Unavailable` if the database still accepts no writes."""
         if not self._unwritten:
             return
         held = sorted(self._unwritten.items())

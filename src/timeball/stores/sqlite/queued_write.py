@@ -16,7 +16,7 @@ from timeball.stores.sql.driver import Work
 
 
 class QueuedWrite:
-    """A write in the queue of the writer thread, and the future of its caller."""
+    """A write in the queue of the writer thread, and the future by which its caller gets the result."""
 
     __slots__ = ("changes", "error", "future", "result", "work")
 

@@ -325,8 +325,8 @@ class _ThreadedDriver(_NoOthers):
             give_up(writing)
 
     def _commit(self, connection: sqlite3.Connection, tx: Tx, batch: list[QueuedWrite]) -> None:
-        """Run writes in one transaction. If it fails as a whole, each of them gets the error. Raise if the transaction
-        cannot even be rolled back."""
+        """Run writes in one transaction. If it fails as a whole, each write without an error of its own gets that
+        error. Raise if the transaction cannot even be rolled back."""
         try:
             if self.now.absorbable:
                 absorb(connection, tx, self.now)
@@ -347,7 +347,7 @@ class _ThreadedDriver(_NoOthers):
 
     def _run_one(self, connection: sqlite3.Connection, tx: Tx, job: QueuedWrite, *, alone: bool) -> None:
         """Run one write of a transaction. If the transaction has several writes, each has a savepoint, so that a failed
-        write does not affect the others.
+        write does not affect the others. Errors of SQLite itself, such as a full disk, end the whole transaction.
         """
         tx.changes, tx.is_watched = job.changes, self.committed.is_watched
         if alone:

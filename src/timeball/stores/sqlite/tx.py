@@ -23,9 +23,9 @@ from timeball.stores.sqlite.clock import MARK_TIME, SteadyClock
 T = TypeVar("T")
 
 ROWS_TOGETHER: Final = (1_000, 500, 50, 40, 32, 24, 16, 8)
-"""Numbers of rows that are inserted with one statement, the larger first. Each step of a statement releases the lock of
-the interpreter and waits to get it back, so several rows per statement are faster. The remaining rows are sent as JSON,
-which costs a third more per row."""
+"""Numbers of rows that one statement inserts. The largest that fits is used first. Each step of a statement releases
+the lock of the interpreter and waits to get it back, so several rows per statement are faster. The remaining rows are
+sent as JSON, which costs a third more per row."""
 MAX_VALUES: Final = 30_000
 """Maximum number of values in one statement; the limit of SQLite is 32,766."""
 _TAKE_TOKENS: Final = "UPDATE meta SET value = value + ? WHERE name = 'token' RETURNING value"
@@ -154,7 +154,8 @@ class Tx:
 
 
 def _together(rows: Sequence[Row]) -> Iterator[tuple[int, Sequence[Row]]]:
-    """Yield parts of the rows with their sizes, which are numbers of `ROWS_TOGETHER`; the remaining rows with 0."""
+    """Yield the size and the rows of each part. The sizes are numbers of `ROWS_TOGETHER`; the remaining rows come last,
+    with the size 0."""
     done, limit = 0, MAX_VALUES // len(rows[0]) if rows else 0
     for size in ROWS_TOGETHER:
         while limit >= size <= len(rows) - done:
@@ -177,8 +178,8 @@ def run(work: Work[T], tx: Tx) -> T:
 
 
 def run_or_repeat(work: Work[T], tx: Tx, undo: Callable[[], object]) -> T:
-    """Run a transaction. If an id exists already, run it again with checks for existing rows: it may have been
-    committed before."""
+    """Run a transaction. If it inserts an id that exists, call `undo` and run it again as a transaction that looks for
+    existing rows first: the same request may have been committed before."""
     try:
         return run(work, tx)
     except sqlite3.IntegrityError:
@@ -192,7 +193,9 @@ def begin_again(connection: sqlite3.Connection) -> None:
 
 
 def absorb(connection: sqlite3.Connection, tx: Tx, clock: SteadyClock) -> None:
-    """Move leases and timers by the pending step of the clock, then the clock. No transaction is open."""
+    """Move leases and timers by the step of the wall clock that the clock of the store has not followed yet, in a
+    transaction of its own; then move the clock. Do nothing if there is no such step. The caller has no open
+    transaction."""
     now, step = clock.pending()
     if not step:
         return

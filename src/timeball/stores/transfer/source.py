@@ -18,7 +18,8 @@ from timeball.stores.sqlite.moved_note import Note
 
 ROWS: Final = 5_000
 TEXT: Final = 8 * 1024 * 1024
-"""A batch has at most 5,000 rows and about 8 million characters, so that memory is bounded for any content."""
+"""A batch of rows ends when it has this many characters (or 5,000 rows), so that its memory is bounded for any
+content."""
 MANY_TOKENS: Final = 1_000_000_000_000
 AFTER_ALL_RUNS: Final = "r_g"
 """An id that sorts after all run ids, which continue with hexadecimal digits."""
@@ -45,7 +46,8 @@ class Source:
         return moved_note.read(self._connection)
 
     def tables(self) -> dict[str, tuple[str, ...]]:
-        """Return every table with its columns, as found in the database: tables that are added later are moved too."""
+        """Return the tables to copy, each with its columns: all but `migrations`, `meta` and the note of a move. They
+        are read from the database, so that tables which later versions add are copied, too."""
         names = [name for (name,) in self._connection.execute(_TABLES, (moved_note.TABLE,))]
         return {name: tuple(column for (column,) in self._connection.execute(_COLUMNS, (name,))) for name in names}
 
@@ -73,7 +75,7 @@ class Source:
             yield batch
 
     def days(self, limit: int) -> list[Micros]:
-        """Return the newest days that have finished runs, newest first."""
+        """Return the newest days with rows in the history, newest first, at most `limit`."""
         found: list[Micros] = []
         before = AFTER_ALL_RUNS
         while len(found) < limit:

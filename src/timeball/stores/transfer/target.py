@@ -40,7 +40,7 @@ SELECT c.oid::regclass::text, pg_get_indexdef(c.oid) FROM pg_index i JOIN pg_cla
 WHERE i.indrelid = ANY ($1::text[]::regclass[]) AND NOT c.relispartition
   AND NOT EXISTS (SELECT 1 FROM pg_constraint WHERE conindid = c.oid)
 """
-"""The indexes that no constraint needs. Of a partitioned table, only the index of the parent."""
+"""The indexes that no constraint needs. Of a partitioned table, only the indexes of the parent are listed."""
 _RECEIPT: Final = "moved:"
 _KEEP_LARGER: Final = """
 INSERT INTO meta (name, value) SELECT * FROM unnest($1::text[], $2::bigint[])
@@ -75,7 +75,8 @@ class TransferTarget:
         return found is not None
 
     async def keep(self, tables: Mapping[str, Sequence[str]]) -> None:
-        """Lock these tables against all other transactions. Raise `Conflict` if one of the columns does not exist."""
+        """Lock these tables against all other transactions. Raise `Conflict` if PostgreSQL does not have one of the
+        columns."""
         for table, columns in tables.items():
             known = {column for (column,) in await self._connection.fetch(_COLUMNS, table)}
             if missing := [column for column in columns if column not in known]:
@@ -170,12 +171,12 @@ async def entered(dsn: str) -> AsyncIterator[TransferTarget]:
 
 
 def _storable(value: Any) -> Any:
-    """Replace NUL in texts: SQLite stores it, PostgreSQL does not."""
+    """Return the value, with NUL in a text replaced: SQLite stores NUL, PostgreSQL refuses it."""
     return value.replace("\x00", "\ufffd") if isinstance(value, str) and "\x00" in value else value
 
 
 def shown(dsn: str) -> str:
-    """Return the address without secrets."""
+    """Return the address without its password and other secrets."""
     parts = urlsplit(dsn)
     user, at, hosts = parts.netloc.rpartition("@")
     query = urlencode([(name, value) for name, value in parse_qsl(parts.query) if name not in _SECRETS])

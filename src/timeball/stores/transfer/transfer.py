@@ -1,8 +1,8 @@
 """Moves a whole store from SQLite to PostgreSQL without losing or repeating a fire.
 
-Every fire that was due is a row of the old store, and every future fire follows from `jobs.next_fire_at`. A copy of all
-rows is therefore a copy of all fires, if no row is added during the copy and only one of the two stores continues. The
-steps are:
+Every fire that was planned is a row of the old store, and every other fire follows from `jobs.next_fire_at`. A copy of
+all rows is therefore a copy of all fires, if no row is added during the copy and only one of the two stores continues.
+The steps are:
 
 1. Take the lock of the old store that its server would hold, and lock out every other writer.
 2. Copy all rows in one transaction, with the lock that servers take when they start on the new store.
