@@ -1,8 +1,9 @@
 """The queues of slot pools that are in use, as the last claim of this server left them.
 
-A claim moves a run whose pool is full into the queue of the pool. While a herd of such runs waits, further runs of the
-same sort that are due are inserted into the queue at once, which costs half as much as to move each. This is only a
-hint: a run in a queue is claimed like one that a claim has moved there, in the order of its rank.
+A claim moves a run whose pool is full into the queue of the pool. While such runs wait, further due runs of the same
+sort (task kind and Python function) are inserted directly into the queue, which costs half as much as to move each of
+them later. This is only a hint: a run in a queue is claimed like one that a claim has moved there, in the order of its
+rank.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from timeball.domain.task.task import Python, kind_of
 from timeball.domain.workflow.definition import Workflow
 
 Queues = Mapping[tuple[TaskSort, int], str]
-"""Placement profiles of runs without other requirements that wait for a free slot of their pool, by sort and
-priority."""
+"""Placement profiles of runs without other requirements that wait for a free slot of their pool, by their sort (task
+kind and Python function) and their priority."""
 NO_QUEUES: Final[Queues] = MappingProxyType({})
 MAX_QUEUES: Final = 64
 """Maximum number of sorts and priorities whose new runs join a queue, because each claim compares them with each
@@ -44,9 +45,10 @@ class PoolQueues:
         return bool(self._queues)
 
     def claimed(self, found: Queues, crowded: bool, rooms: Iterable[PoolRoom | None]) -> None:
-        """Record the queues into which a claim has moved runs. `crowded`: runs wait for a free slot of their pool.
-        `rooms` are those of the workers of the claim. If one of them has a run in another pool, or in none, such runs
-        join no queue, so that each claim finds out which workers may execute them."""
+        """Record the queues into which a claim has moved runs. If no run waits for a free slot of its pool any more
+        (not `crowded`), forget all queues. `rooms` are those of the workers of the claim. If one of these workers has
+        runs of a sort in another pool, or in none, new runs of that sort join no queue, so that each claim finds out
+        which workers may execute them."""
         self._joined = 0
         if not (crowded and (found or self._queues)):
             self._queues = NO_QUEUES
@@ -60,7 +62,8 @@ class PoolQueues:
         }
 
     def join(self, run: NewRun, spec: JobSpec) -> NewRun:
-        """Return a new run of a job, with the queue that it joins, if there is one."""
+        """Return a new run of a job, with the queue that it joins as its placement profile; unchanged if it joins
+        none."""
         task = spec.task
         is_due = run.eligible_at <= run.created_at
         if run.profile is not None or not is_due or task is None or isinstance(task, Workflow):

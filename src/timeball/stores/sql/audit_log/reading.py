@@ -27,8 +27,9 @@ AUDIT_CHAINS = query("audit_chains")
 MAX_COMPARED: Final = 20_000
 """Maximum number of entries that are compared with a filter for one page."""
 MAX_SWAPPED: Final = 1_000
-"""Changes that wait for each other read the time before they get their numbers: the time of an entry is later than that
-of at most so many entries after it."""
+"""Maximum number of later entries of a chain with an earlier time than a given entry: a change reads the time before it
+waits for the lock on the chain, where it gets its number, so that concurrent changes may be numbered in another
+order."""
 _CONDITIONS: Final = {
     "actor": "AND (l.actor_id = :actor OR l.actor_name = :actor OR l.user_id = :actor)",
     "action": "AND l.action = :action",

@@ -27,9 +27,9 @@ def record(
     chain: str = "",
     actor: Actor | None = None,
 ) -> None:
-    """Record that one thing was created, changed or deleted. `size` is that of the values, if they may be large;
-    `chain` the tenant that it belongs to, if that may not be the tenant of the request; `actor` the caller, if the
-    request does not know it."""
+    """Record that one thing was created, changed or deleted. Three things are given only where the request does not
+    determine them: `size`, the number of characters of the values, if they may be large; `chain`, the chain of the
+    entry, if it may not be that of the tenant of the request; and `actor`, the caller, if only the change shows it."""
     if tx.audited is not None:
         tx.audited.append(AuditedChange(resource, plain(ident), lambda: (before, after), size, chain, actor))
 

@@ -202,8 +202,8 @@ async def _live_runs(tx: Tx, job_ids: Collection[str], all_runs_of: Container[st
 
 
 def _with_waiting(amendment: Amendment, job: Job, waiting: WaitingEvents | None) -> tuple[Amendment, Job]:
-    """Return the job with the first of the fires that wait for the planner, and the amendment, with a span that closes
-    all of them if it changes the schedule. These fires are known only under the lock on the job."""
+    """Return the amendment and the job with the upstream events that are not planned yet: the job with the first of
+    their fires, and an amendment that changes the schedule with a span that closes all of them."""
     if waiting is None:
         return amendment, job
     if not amendment.keep_schedule:
@@ -251,8 +251,8 @@ def _amend(
     now: Micros,
     slot: int | None,
 ) -> Amended:
-    """Decide one amendment: add its rows to `writes` and `tail`, and return the changed job. Precondition: no worker
-    holds a run for a future fire of the job."""
+    """Decide one amendment: add its rows to `writes` and `tail`, and return the changed job with the number of its runs
+    that are cancelled. Precondition: no worker holds a run for a future fire of the job."""
     future = [run for run in live if _is_future(run, now)]
     due = [run for run in live if not _is_future(run, now)]
     writes.dropped += future
@@ -336,7 +336,7 @@ async def withdraw(tx: Tx, job_ids: Sequence[str], now: Micros) -> None:
 
 
 def _first_open(job: Job, first: Micros | None, closed: Container[tuple[str, Micros]]) -> Micros | None:
-    """Return the first fire, from `first` on, without a verdict: the fire of a cancelled run must not run again."""
+    """Return the first fire, from `first` on, without a verdict: an executed or cancelled fire must not run again."""
     while first is not None and (job.id, first) in closed:
         first = next(planning.fires(job, first), None)
     return first

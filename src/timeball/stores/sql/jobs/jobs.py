@@ -157,8 +157,8 @@ def _places(ids: Sequence[str], known: Container[str]) -> list[int]:
 async def _over_quota(
     tx: Tx, known: KnownQuotas, submissions: Sequence[Submission], left_out: Container[int], now: Micros
 ) -> dict[int, Submitted]:
-    """Return the refusals of jobs that a quota has no room for, by their positions in the batch. Those of `left_out`
-    are not counted, and neither is a repeated request: it gets the answer to the first one."""
+    """Return the refusals of jobs that a quota has no room for, by their positions in the batch. Jobs at the positions
+    in `left_out` are not counted, and neither is a repeated request: it gets the answer to the first one."""
     quotas = await open_quotas(tx, known, (each.job.tenant for each in submissions), now, of_jobs=True, of_bytes=True)
     if quotas is None:
         return {}
@@ -212,7 +212,7 @@ async def _placed(tx: Tx, submissions: Sequence[Submission]) -> tuple[dict[int, 
 
 
 def _place(chosen: Mapping[int, tuple[Submission, int]]) -> tuple[dict[int, Submission], dict[int, Submitted]]:
-    """Give each job its slot: 30 µs for each, which compute its first fire."""
+    """Give each job its slot and compute its first fire, which takes 30 µs per job."""
     found: dict[int, Submission] = {}
     fireless: dict[int, Submitted] = {}
     for at, (each, slot) in chosen.items():

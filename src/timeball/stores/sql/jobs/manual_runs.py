@@ -158,8 +158,8 @@ async def _locked(tx: Tx, job_ids: Sequence[str]) -> dict[str, Job]:
 
 
 async def _count(tx: Tx, known: KnownQuotas, runs: Sequence[NewRun], now: Micros) -> None:
-    """Count runs, and the specs that users edited for them, for the quotas of their tenants. Raise an error if one has
-    no room for all of them."""
+    """Count runs, and the specs that users edited for them, for the quotas of their tenants. Raise `QuotaExceeded` or
+    `DailyQuotaExceeded` if a quota has no room for all of them."""
     is_edited = any(run.spec is not None for run in runs)
     quotas = await open_quotas(tx, known, (run.tenant for run in runs), now, of_bytes=is_edited)
     if quotas is not None:
@@ -170,8 +170,8 @@ async def _count(tx: Tx, known: KnownQuotas, runs: Sequence[NewRun], now: Micros
 async def _trigger(
     tx: Tx, runs: Sequence[NewRun], quotas: KnownQuotas, *, record_skips: bool = True
 ) -> tuple[list[Status | None], Collection[str]]:
-    """Insert runs that do not exist yet. Return the status of each run, or None if it was not inserted, and the ids of
-    the runs that this call inserted or skipped."""
+    """Insert runs that do not exist yet. Return the status of each run, or None if its job does not exist or is
+    cancelled, and the ids of the runs that this call inserted or skipped."""
     jobs = await _locked(tx, [run.job_id for run in runs])
     await require_fresh(tx, (run.spec for run in runs))
     ((now,),) = await tx.fetch(NOW)

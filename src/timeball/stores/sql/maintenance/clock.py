@@ -93,7 +93,8 @@ async def move_timers(tx: Tx, step: Micros) -> None:
 async def keep_leases(tx: Tx, away: Micros, mark: Micros) -> None:
     """Extend the leases by the time for which no server was running, to at most `MAX_LEASE` from now. The store cannot
     distinguish this time from a step of the clock between two starts, and a worker may have held its runs the whole
-    time."""
+    time. If that time is longer than `MAX_LEASE`, the start times of attempts move by the rest of it: no attempt can
+    have run for longer than its lease."""
     await tx.execute(KEEP_LEASES, away=away, mark=mark)
     if away > MAX_LEASE:  # no attempt outlives its lease, so none has run for longer than a lease
         for each in MOVE_ATTEMPTS:

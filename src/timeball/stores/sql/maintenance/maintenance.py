@@ -145,7 +145,7 @@ async def check(tx: Tx, lead: Lead) -> None:
 
 
 async def drop_what_runs_had(tx: Tx, run_ids: Sequence[str]) -> None:
-    """Delete the rows that belong to deleted runs, such as their attempts and output."""
+    """Delete the rows that belong to deleted runs, such as those of their attempts and output."""
     for drop in DROP_WHAT_RUNS_HAD:
         await tx.execute(drop, b=run_ids)
 

@@ -1,4 +1,5 @@
-"""Recounts of what is stored for tenants with a quota of stored bytes: what was deleted leaves the count here."""
+"""Recounts of the bytes that are stored for tenants with a quota of them: transactions only add to the count, and a
+recount takes off what was deleted."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ STORED_BYTES = query(
 
 
 class _Reference(msgspec.Struct):
-    """The object of a spec that has its parameters. The other fields are not decoded."""
+    """The key of the object with the parameters of a spec; empty if the spec contains them. The other fields are not
+    decoded."""
 
     parameters_at: str = msgspec.field(default="", name="parametersAt")
 

@@ -48,7 +48,8 @@ AUDIT_HEAD = query("audit_head")
 DROP = tuple(map(query, ("drop_audit_head", "drop_tenant", "drop_deletion")))
 
 PARENTS: Final = 100
-"""Maximum number of runs, jobs or keys that one transaction deletes with what belongs to them."""
+"""Maximum number of rows, such as runs, jobs or keys, that one transaction deletes with the rows that belong to
+them."""
 _RUNS: Final = OwnedTable("runs", ("id",), "tenant")
 
 
@@ -144,7 +145,8 @@ class TenantDeletions(StorePart):
 
 
 async def _delete_some(tx: Tx, tenant: str, limit: int) -> dict[str, int]:
-    """Delete some rows of the first table that has any. Return their numbers by table; empty: there are none."""
+    """Delete at most about `limit` rows of a tenant, from the first family of tables that has any. Return the numbers
+    of deleted rows by table; empty if no rows are left."""
     for family in FAMILIES:
         if counts := await _delete_of_family(tx, family, tenant, limit):
             return counts

@@ -44,7 +44,7 @@ DROP_EMPTY = query("drop_empty_usage")
 
 
 def _parts_of_range(condition: str) -> str:
-    """Return the parts of usage of the finished runs whose ids meet a condition."""
+    """Return SQL that selects the parts of usage of the finished runs whose ids meet a condition."""
     found = text("usage_parts_of_range")
     columns = {"history": "h.id", "attempts": "a.run_id", "logs": "l.run_id", "objects": "o.run_id"}
     for table, column in columns.items():
@@ -53,7 +53,7 @@ def _parts_of_range(condition: str) -> str:
 
 
 def _parts_of_each(found: str) -> str:
-    """Return the parts of usage of the finished runs `h` of a join."""
+    """Return SQL that selects the parts of usage of the finished runs `h` of a join (`found`)."""
     return text("usage_parts_of_each").replace("{found}", found)
 
 
@@ -85,12 +85,12 @@ MAX_PENDING: Final = 1_000
 """Maximum number of pending runs that one step looks at."""
 _FIRST: Final = ""
 _PLACES: Final = tuple(f"after_{letter}" for letter in "abcdefghi")
-"""The parameters after whose values a page begins."""
+"""Names of the parameters with the values of the row after which a page begins."""
 
 
 class UsageSums(StorePart):
     _pending_after = _FIRST
-    """The last pending run that maintenance looked at."""
+    """The last pending run that maintenance looked at; empty if it begins again with the first."""
 
     async def usage(self, where: UsageFilter, cursor: str | None, limit: int) -> Page[Usage]:
         begin = () if cursor is None else _place(cursor, where.by)

@@ -125,8 +125,9 @@ def _failures_in_a_row(newest_first: Iterable[Row]) -> Trouble | None:
 
 
 async def _waiting(tx: Tx, tenant: str, now: Micros) -> tuple[list[Trouble], list[WorkerOffer]]:
-    """Return the runs that wait for a worker, and the live workers that serve the tenant. If no run waits, the workers
-    are not read."""
+    """Return the overdue runs that wait for a worker, counted by job and placement profile, and the live workers that
+    serve the tenant. The workers are not read if there are neither overdue runs nor placement profiles of the
+    tenant."""
     before = now - TOLERANCE
     rows = await tx.fetch(OVERDUE_RUNS, tenant=tenant, before=before, limit=MAX_OVERDUE)
     profiles = await profiles_of(tx, tenant, MAX_PROFILES)

@@ -271,7 +271,8 @@ def _lane_counts(
     limit: int,
 ) -> dict[str, list[LaneCounts]]:
     """Return the counts of each lane. The number of runs on time is the number of all counted runs minus the
-    exceptions. For jobs in `busy`, at most `limit` runs of each part were counted.
+    exceptions. For jobs in `busy`, at most `limit` runs of each part were counted, and parts that reach the limit are
+    marked as `capped`.
     """
     found = {job_id: [LaneCounts({}) for _ in range(parts)] for job_id in job_ids}
 

@@ -1,4 +1,5 @@
-"""Counts the starts of runs for lateness objectives, from the ledger."""
+"""Counts the starts of runs for lateness objectives: from the ledger, and from live runs that wait and are late
+already."""
 
 from __future__ import annotations
 

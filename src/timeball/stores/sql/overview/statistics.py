@@ -93,7 +93,8 @@ class Statistics(StorePart):
 
 
 def _add_sample(ends: UnwrittenEnds, rows: Sequence[Row], runs: int, sampled: int) -> None:
-    """Count the rows of a sample, scaled up to the number of all runs, so that rounding errors do not accumulate."""
+    """Count each row of a sample as several runs, so that all rows together count as the number of all runs. Rounding
+    errors do not accumulate."""
     counted = 0
     for seen, (tenant, origin, attempt, due, created_at, eligible_at, claimed_at, started_at, finished_at) in enumerate(
         rows, start=1

@@ -191,8 +191,8 @@ def _decide(
     causes: Mapping[tuple[str, Micros], str],
     quotas: QuotaBatch | None,
 ) -> None:
-    """Turn one plan into rows. `live` has the live runs of the job; None if runs of the job may overlap. `causes` has
-    the upstream run of each fire of a job that follows another, by job and fire."""
+    """Add the rows of one plan to `writes` and to `tail`. `live` has the live runs of the job; None if runs of the job
+    may overlap. `causes` has the upstream run of each fire of a job that follows another, by job and fire."""
     job, next_fire_at, plan_at, runs = plan.job, plan.next_fire_at, plan.plan_at, plan.runs
     newest = _newest_due(plan, now)
     for step, run_id in zip(plan.steps, ids, strict=True):
@@ -228,8 +228,9 @@ def _decide(
 
 
 def _room(quotas: QuotaBatch, run: NewRun, *, is_recurring: bool) -> Micros | None:
-    """Return the instant from which on the quota of its tenant lets a run begin; None: its fire is skipped. Another
-    fire follows that of a recurring job; the run of any other job waits for the first day with room."""
+    """Return the first instant at which its tenant's quota of runs per day lets a run begin. It is None for a run of a
+    recurring job whose day has no room, because another fire follows; the run of any other job waits for the first day
+    with room."""
     days = quotas.runs_of(run.tenant)
     if days is None or days.has_room(run.eligible_at):
         return run.eligible_at
@@ -237,7 +238,7 @@ def _room(quotas: QuotaBatch, run: NewRun, *, is_recurring: bool) -> Micros | No
 
 
 def _newest_due(plan: JobPlan, now: Micros) -> Micros | None:
-    """Return the latest fire of a plan that is due and becomes a run; None if there is none."""
+    """Return the latest due fire of a plan that is to become a run; None if there is none."""
     return max(
         (step.fire_time for step in plan.steps if isinstance(step, PlannedFire) and step.fire_time <= now), default=None
     )
@@ -280,7 +281,7 @@ async def _persist(tx: Tx, writes: _Writes) -> None:
 
 
 async def _replace(tx: Tx, live_by_job: Iterable[LiveRuns]) -> None:
-    """End the runs that a newer run of their job replaces. Their jobs and ordering keys are locked."""
+    """Cancel the runs that a newer run of their job replaces. Their jobs and ordering keys are locked."""
     for live in live_by_job:
         if live.successor is not None and live.active:
             await replace(tx, live)

@@ -207,7 +207,7 @@ async def _look(tx: Tx, credit: Micros, sharing: FairShares) -> _Snapshot:
 def _in_pools(
     running: Sequence[Running], pools: Mapping[str, SlotPools], sorts: Mapping[str, TaskSort]
 ) -> list[Running]:
-    """Return running attempts with the slot pools of their workers that they are in."""
+    """Return running attempts, each with the slot pool of its worker that it is in, if there is one."""
     return [
         structs.replace(each, pool=pools[each.session].of(*sorts[each.run_id]))
         if each.session in pools and each.run_id in sorts

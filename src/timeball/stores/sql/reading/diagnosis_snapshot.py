@@ -192,7 +192,8 @@ class DiagnosisSnapshots(StorePart):
         return TenantQuota(limit, (await running_quota.running(tx, [tenant])).get(tenant, 0))
 
     async def _day_quota(self, tx: Tx, run: RunRow, now: Micros) -> DayQuota | None:
-        """Return the quota of runs per day, if it makes a run wait: such a run becomes eligible at midnight."""
+        """Return the quota of runs per day if it may be what a run waits for; None otherwise. A run that the quota
+        delays becomes eligible at midnight UTC."""
         limit = self._quotas.by_tenant.get(run.tenant, NO_QUOTAS).runs_per_day
         if limit is None or run.eligible_at % DAY:
             return None
@@ -223,7 +224,8 @@ class DiagnosisSnapshots(StorePart):
 
 
 def _is_backfilled(run: RunRow) -> bool:
-    """True if the run belongs to a backfill. The diagnosis of a job explains its other runs first."""
+    """True if the run belongs to a backfill: a sort key, because the diagnosis of a job explains its other runs
+    first."""
     return run.origin == Origin.BACKFILL
 
 
@@ -262,7 +264,8 @@ def _offer(worker: WorkerRecord) -> WorkerOffer:
 
 
 async def _rivals(tx: Tx, run: Run, now: int) -> dict[str, Any]:
-    """Return the run of the same job that blocks this run, and the number of the job's runs that wait before it."""
+    """Return two facts: the run of the same job that blocks this run, if there is one, and the number of the job's runs
+    that wait before it."""
     others = [live_run(row, now) for row in await tx.fetch(LIVE_OF_JOB, job_id=run.job_id, limit=MAX_RUNS_OF_JOB)]
     held = [other for other in others if other.holds & Hold.OVERLAP]
     before = [other for other in held if (other.fire_time, other.id) < (run.fire_time, run.id)]

@@ -129,7 +129,7 @@ def live(where: RunFilter, *, of_jobs: bool = False) -> tuple[str, ...]:
 
 def finished(where: RunFilter, *, of_jobs: bool = False) -> tuple[str, ...]:
     """Return the SQL conditions of the filter on a finished run `r` of a job `j`. They exclude ledger spans that began
-    before the time range of the filter.
+    before the time range of the filter: `reaching` finds those.
     """
     unattended = where.unattended or where.dead_letters
     return _finished(_statuses(where), where.origin, unattended, _given(where, of_jobs), of_jobs)

@@ -78,7 +78,8 @@ class Tasks(StorePart):
 
 
 async def _locked(tx: Tx, tenant: str, task_id: str, *, read: bool = False) -> RegisteredTask | None:
-    """Lock a task. Return it if `read`, or if the audit log needs its values."""
+    """Lock a task. Return it if `read`, or if the audit log needs its values; otherwise, or if it does not exist,
+    None."""
     rows = await tx.fetch(LOCK_TASK, tenant=tenant, id=plain(task_id))
     if not rows or (tx.audited is None and not read):
         return None

@@ -135,7 +135,7 @@ async def _locked(tx: Tx, tenant: str, user_id: str) -> User | None:
 
 
 def _accounts(user: User) -> list[str]:
-    """Return the id of the account of a user at the identity provider, if it has one."""
+    """Return the ids of the accounts of a user at the identity provider: one, or none."""
     return [] if user.subject is None else [account_id(user.tenant, user.subject)]
 
 

@@ -162,7 +162,8 @@ async def _find(tx: Tx, digest: str) -> FoundSession | None:
 
 
 def _recorded(tx: Tx, session: WebSession | None) -> WebSession | None:
-    """Record that a browser was signed in, by what opened its session."""
+    """Record for the audit log that a browser was signed in, and which key or user opened its session. Return the
+    session; None: there is none to record."""
     if session is not None:
         opener = session.opener
         user = opener.user_id or (opener.subject if isinstance(opener, SessionUser) else "")

@@ -82,8 +82,8 @@ def _host(spec: JobSpec) -> str | None:
 
 
 def _pools(tasks: Sequence[Task | Workflow | None], slots: Sequence[SlotRequest]) -> list[str | None] | None:
-    """Return the slot pool of each run at the worker whose slot it gets. None if a pool has fewer free slots: a normal
-    claim then finds other slots."""
+    """Return, for each run, the slot pool that it is in at the worker whose slot it gets; None in its place if it is in
+    no pool. Return None instead of a list if a pool has too few free slots: a normal claim then finds other slots."""
     pools: list[str | None] = []
     rooms: dict[str, PoolRoom] = {}
     for task, want in zip(tasks, slots, strict=False):

@@ -78,7 +78,8 @@ async def set_aside(tx: Tx, runs: Sequence[tuple[str, str]]) -> None:
 
 
 async def call_back(tx: Tx, tenant: str, task_id: str, kind: str) -> None:
-    """Move the runs of a registered task out of the queues of other kinds, after the task got this kind."""
+    """Move the ready runs of a registered task out of the queues of other task kinds, after a change of the task gave
+    it this kind."""
     called: list[tuple[str, str | None]] = []
     for run_id, priority, queue in await tx.fetch(SET_ASIDE_RUNS_OF_TASK, tenant=tenant, id=task_id):
         need = need_of(queue)
@@ -109,8 +110,9 @@ def _kind(each: Candidate) -> str:
 
 
 def sort_of(job_id: str, spec: str, task: str | None) -> TaskSort:
-    """Return the task kind of a run, and the name of its Python function, if it has one. `task` is the JSON of its
-    registered task; None: its spec contains the task."""
+    """Return the task kind of a run, and the name of its Python function, if it has one; `UNKNOWN_KIND` if the task
+    cannot be decoded or is no longer registered. `task` is the JSON of its registered task; None: its spec contains the
+    task."""
     try:
         found = _decode_spec(spec).task if task is None else _decode_task(task)
     except msgspec.MsgspecError as error:

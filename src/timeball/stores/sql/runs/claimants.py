@@ -51,8 +51,8 @@ class LeasedSession(NamedTuple):
     session: str
     name: str
     dedicated: int
-    """0 if the worker accepts every run. Otherwise it accepts only runs with one of its labels, or only some task
-    kinds."""
+    """0 if the worker accepts every run. Otherwise it accepts only runs with one of its labels, only some task kinds,
+    or no runs of the default tenant: bits, see `workers`."""
     reserved_for: str | None
     failing_host: int
     constrained: int

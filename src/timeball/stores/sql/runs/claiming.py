@@ -92,7 +92,8 @@ NEXT_ELIGIBLE_AT = query("next_eligible_at")
 
 
 class AssignedRun(Struct, frozen=True):
-    """The runs that a claim assigned, decoded after the transaction: other writers wait while it is open."""
+    """The runs that a claim assigned. Their rows are decoded after the transaction, because other writers wait while it
+    is open."""
 
     runs: list[tuple[Row, int, SlotRequest]]
     now: Micros
@@ -166,7 +167,7 @@ async def claim(
 
 
 def _order(now: Micros, credit: Micros, row: Row) -> tuple[bool, Micros, Micros, str]:
-    """Sort key of a candidate: due runs first, then by rank."""
+    """Return the sort key of a candidate: due runs come first, then the runs of lower rank."""
     eligible_at = row[ELIGIBLE_AT]
     return eligible_at > now, rank(eligible_at, row[PRIORITY], credit), row[FIRE_TIME], row[ID]
 
@@ -194,7 +195,7 @@ class _Choice:
         self._idle: dict[str, Offer] = {}
         """The capacity that each worker would have if it executed no run."""
         self._last_read: frozenset[str] = frozenset()
-        """The last run of each placement profile that may have further runs, which this claim did not read."""
+        """The last run that this claim read of each placement profile that may have more ready runs than it read."""
 
     async def make(
         self, rows: list[Row], more: bool, ahead: Micros, before: Micros, constrained: bool, failing: FailingHosts

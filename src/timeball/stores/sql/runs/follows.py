@@ -173,8 +173,8 @@ def _with_instant(job: Job, at: Micros) -> Job:
 async def use(
     tx: Tx, plans: Sequence[JobPlan], now: Micros
 ) -> tuple[dict[str, JobPlan], dict[tuple[str, Micros], str]]:
-    """Use up the upstream events whose fires are in these plans. Return the plans with the real next fires, and the
-    upstream run of each fire, by job and fire. The jobs are locked."""
+    """Use up the upstream events whose fires are in these plans. Return the plans, whose next fires are now those of
+    the remaining upstream events, and the upstream run of each fire, by job and fire. The jobs are locked."""
     await apply_upstream_events(tx, {plan.job.id: plan.job for plan in plans})
     used = {plan.job.id: _used_until(plan) for plan in plans}
     ends: dict[str, dict[Micros, str]] = {}
@@ -271,8 +271,8 @@ async def check(tx: Tx, amendments: Iterable[Amendment]) -> None:
 
 
 async def waiting_of(tx: Tx, jobs: Iterable[Job]) -> dict[str, WaitingEvents]:
-    """Return the fires of following jobs that are not planned yet. If a calendar deferred a fire, only later fires are
-    returned.
+    """Return the number, the first and the last of the fires of each following job that are not planned yet. If a
+    calendar deferred a fire, only later fires are returned.
     """
     following = [(job.id, job.deferred_fire or 0) for job in jobs if job.spec.follows is not None]
     return await sums(tx, following) if following else {}

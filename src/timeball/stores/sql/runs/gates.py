@@ -205,8 +205,9 @@ class GateBatch:
 async def settle(
     tx: Tx, freed: Iterable[GateKey], answers: Sequence[GateAnswer], probing: Sequence[str], now: Micros
 ) -> None:
-    """Update gates after runs ended: permits become free, and calls to hosts succeeded or failed. `probing` are runs
-    that ended without an answer from a host; one of them may have been the probe of a host."""
+    """Update gates after runs ended: permits became free, and calls to hosts succeeded or failed. Waiting runs pass
+    where there is room now. `probing` are runs that ended without an answer from a host; one of them may have been the
+    probe of a host."""
     abandoned = [(tenant, gate) for tenant, gate in await tx.fetch(GATES_PROBED_BY, b=probing)] if probing else []
     called = {(each.tenant, host_gate(each.host)) for each in answers}
     keys = sorted({*freed, *called, *abandoned})
@@ -241,14 +242,15 @@ class GateAnswer(Struct, frozen=True):
 
 
 async def open_due(tx: Tx, now: Micros, limit: int) -> int:
-    """Check the gates whose check time has come, and return their number."""
+    """Let runs pass the gates whose check time has come, at most `limit` gates. Return the number of these gates."""
     rows = list(starmap(GateRow, await tx.fetch(GATES_TO_OPEN, limit=limit)))
     await _write(tx, [await _let_through(tx, row, now) for row in rows])
     return len(rows)
 
 
 async def _let_through(tx: Tx, row: GateRow, now: Micros) -> GateRow:
-    """Let as many runs pass a gate as it has room for. Return the gate with its next check time."""
+    """Let as many runs pass a gate as it has room for, less those that passed it within `LATELY` and are not claimed
+    yet. Return the gate with its next check time."""
     ((waits, unclaimed),) = await tx.fetch(QUEUE_AT_GATE, tenant=row.tenant, gate=row.gate, lately=LATELY)
     if not waits:
         return msgspec.structs.replace(row, look_at=None)

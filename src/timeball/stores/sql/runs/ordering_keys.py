@@ -92,8 +92,8 @@ def key_of_job(job: Job) -> OrderingKey | None:
 
 
 def gone(run: RunRow) -> EndedRun | None:
-    """Return a run with the ordering key that it releases when it ends without a failure; None if it has no ordering
-    key."""
+    """Return a run that ends or is deleted as one that gives up its ordering key (see `release`); None if it has no
+    ordering key."""
     return None if run.ordering_key is None else EndedRun((run.tenant, run.ordering_key), run.id)
 
 

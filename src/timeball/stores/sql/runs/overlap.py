@@ -100,7 +100,9 @@ class LiveRuns(Struct):
     def settle_waiting(self, *, newer: bool = False) -> list[OverlappingRun]:
         """Decide about the blocked runs of the job: unblock the first one if no run is active, and return the due runs
         to skip. With a policy that replaces runs, these are all but the newest one, which becomes the `successor` of
-        the active runs; or all of them if `newer`, that is, if a due run exists that is later than all live runs."""
+        the active runs; or all of them if `newer`, that is, if a due run exists that is later than all live runs. With
+        any other policy, these are the runs for which it has no room, except those that overlap with no active run, or
+        that an earlier version of the job admitted."""
         if self.replaces and self.waiting:
             if newer:
                 replaced, self.waiting = self.waiting, []
@@ -130,7 +132,7 @@ class LiveRuns(Struct):
 
 async def live_runs(tx: Tx, jobs: Sequence[tuple[str, Overlap, bool]], now: Micros) -> dict[str, LiveRuns]:
     """Read the live runs of jobs. Each job is given by its id, its overlap policy, and whether all its runs are already
-    marked as serial.
+    marked as serial; if not, they are marked now.
     """
     found = {job_id: LiveRuns(policy) for job_id, policy, _ in jobs}
     if not found:

@@ -260,7 +260,8 @@ async def cancel(
     tx: Tx, runs: Sequence[RunRow], now: Micros, *, reason: str | None = None, kill: bool = False
 ) -> dict[str, Cancelling]:
     """End waiting runs, and request the cancellation of running ones. Return what became of each, by id. With `kill`,
-    jobs are ended at once, without their grace. The runs, their jobs and ordering keys are locked."""
+    the attempts of running ones are ended at once, without their grace period. The runs, their jobs and ordering keys
+    are locked."""
     found: dict[str, Cancelling] = {}
     over: list[NewHistoryRow] = []
     for run in runs:

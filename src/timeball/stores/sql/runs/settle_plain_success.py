@@ -36,8 +36,8 @@ _RUN_ID = attrgetter("run_id")
 
 
 class NotPlain(Exception):
-    """Raised when an attempt is reported twice, is not held by its session any more, or is to be cancelled, or when its
-    end affects another run."""
+    """Raised when attempts cannot be settled as plain successes: one is reported twice, is not held by its session any
+    more, or is to be cancelled, or its end affects another run."""
 
 
 class CalledFailingHosts(Exception):

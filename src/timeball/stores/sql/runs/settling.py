@@ -217,8 +217,8 @@ async def close_spans(tx: Tx, job_ids: Iterable[str]) -> None:
 
 
 async def _rules(tx: Tx, settlements: Sequence[Settlement], runs: dict[_Key, RunRow]) -> dict[str, _Rules]:
-    """Return, by run id, the rules of the runs whose outcomes need them. Rules that this version of Timeball cannot
-    decode are left out."""
+    """Return, by run id, the rules (such as the retry policy) of the runs whose outcomes need them. Rules that this
+    version of Timeball cannot decode are left out."""
     held = [
         run
         for each in settlements
@@ -309,8 +309,8 @@ def _share(
     probing: bool,
 ) -> bool:
     """Record the effects on other runs: the next run of the job or the ordering key, and runs that wait for the permit
-    or the host. Return True if one of them may start now. `probing` is True if a run probes its host after failures;
-    this run may be the probe.
+    or the host. Return True if one of them may start now. `probing` is True if any run of the store probes its host
+    after failures; this run may be that probe.
     """
     frees = bool(run.serial) or run.ordering_key is not None or run.permit is not None
     if run.ordering_key is not None and isinstance(transition.to, Status):

@@ -196,8 +196,8 @@ class Workers(StorePart):
 
 
 async def alive(tx: Tx, tenant: str | None = None) -> list[WorkerRecord]:
-    """Return the workers with a valid lease, newest first, without those whose API key was revoked. With a tenant, only
-    the runs of this tenant are counted."""
+    """Return the workers with a valid lease, newest first, without those whose API key was revoked. Given a tenant,
+    what each worker uses is counted from the runs of this tenant only."""
     held: dict[str, list[tuple[Need, int]]] = {}
     for session, profile, count in await tx.fetch(SHARES_USED):
         if tenant is not None and tenant_of(profile) != tenant:

@@ -75,7 +75,8 @@ class QuotaBatch:
         self._added[tenant] += size
 
     def require_runs(self, runs: Sequence[NewRun], now: Micros) -> None:
-        """Count runs that a user requests. Raise `DailyQuotaExceeded` if the quota has no room for all of them."""
+        """Count new runs, and the bytes of the specs that users edited for them. Raise `DailyQuotaExceeded` or
+        `QuotaExceeded` if a quota has no room for all of them."""
         for run in runs:
             days = self._days.get(run.tenant)
             if days is not None and not days.has_room(run.eligible_at):
@@ -125,8 +126,8 @@ class QuotaBatch:
 async def open_quotas(
     tx: Tx, known: KnownQuotas, tenants: Iterable[str], now: Micros, *, of_jobs: bool = False, of_bytes: bool = False
 ) -> QuotaBatch | None:
-    """Lock the quotas of tenants; None if none of them has quotas that matter. The quotas of jobs matter if `of_jobs`,
-    those of stored bytes if `of_bytes`."""
+    """Lock and return the quotas of tenants; None if none of them has a quota that matters. Quotas of runs per day
+    always matter, those of jobs if `of_jobs`, those of stored bytes if `of_bytes`."""
     if not known.by_tenant:
         return None
     found = {tenant: known.by_tenant[tenant] for tenant in sorted(set(tenants)) if tenant in known.by_tenant}
@@ -164,9 +165,9 @@ async def add_bytes(tx: Tx, added: Mapping[str, int]) -> None:
 async def require_quotas(
     tx: Tx, known: KnownQuotas, changes: Sequence[tuple[Amendment, Job, Job]], now: Micros
 ) -> None:
-    """Raise `QuotaExceeded` if changes, each the job before and after it, let more jobs fire, or store more bytes, than
-    a quota allows. The changed jobs are written already. Only new specs are checked: nothing keeps a job from being
-    paused."""
+    """Raise `QuotaExceeded` if amended jobs exceed the quota of jobs that may fire, or of stored bytes. `changes` has
+    each amendment, with its job before and after it. The changed jobs are written already. An amendment that neither
+    lets a job fire again nor changes its spec, such as a pause, is never refused."""
     if not known.by_tenant:
         return
     await _require_jobs(tx, known, changes, now)
@@ -192,18 +193,20 @@ async def _require_jobs(tx: Tx, known: KnownQuotas, changes: Sequence[tuple[Amen
 
 
 async def jobs_that_may_fire(tx: Tx, tenant: str, most: int) -> int:
-    """Return the number of jobs of a tenant that may still fire. A number above `most` means that there are more."""
+    """Return the number of jobs of a tenant that may still fire. It is exact if it is less than `most`; otherwise there
+    may be more."""
     count: int = scalar(await tx.fetch(COUNT_JOBS, tenant=tenant, most=most))
     return count
 
 
 async def runs_of_today(tx: Tx, tenant: str, now: Micros) -> int:
-    """Return the number of runs that begin today, as they were counted for the quota."""
+    """Return the number of runs that begin today, as they were counted for the quota; 0 if none were counted."""
     found = await tx.fetch(READ_QUOTA_USE, tenant=tenant)
     return quota.runs_of_days(0, now, _decode_days(found[0][1])).begun_today if found else 0
 
 
 async def stored_bytes_of(tx: Tx, tenant: str) -> int:
-    """Return the number of bytes that are stored for a tenant, as they were counted for the quota."""
+    """Return the number of bytes that are stored for a tenant, as they were counted for the quota; 0 if none were
+    counted."""
     found = await tx.fetch(READ_QUOTA_USE, tenant=tenant)
     return int(found[0][2]) if found else 0

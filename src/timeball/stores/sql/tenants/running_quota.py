@@ -17,7 +17,7 @@ RUNNING_OF_TENANTS = query("running_of_tenants")
 
 
 class Room:
-    """How many more runs of each tenant a claim may assign."""
+    """How many more runs of each tenant with a quota of running runs a claim may assign."""
 
     def __init__(self, left: Mapping[str, int]) -> None:
         self._left = dict(left)
@@ -36,7 +36,8 @@ class Room:
 
 
 async def room(tx: Tx, sharing: FairShares, tenants: Iterable[str]) -> Room:
-    """Return the room of the tenants of waiting runs. A tenant for which another server claims now has none."""
+    """Lock the tenants of waiting runs that have a quota of running runs, and return how many more of their runs may be
+    assigned: none for a tenant that another claim has locked."""
     if not sharing.shares:
         return Room({})
     limits = sharing.limits(sorted(set(tenants)))

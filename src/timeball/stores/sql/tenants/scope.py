@@ -23,7 +23,7 @@ def serving(workers: Iterable[WorkerRecord], tenant: str) -> list[WorkerRecord]:
 
 
 async def profiles_of(tx: Tx, tenant: str, limit: int) -> list[str]:
-    """Return some placement profiles of runs of a tenant, except that of workflow runs."""
+    """Return placement profiles of runs of a tenant, at most `limit`, except that of workflow runs."""
     own = "%" if tenant == DEFAULT_TENANT else f"%{tenant_label(tenant)}"
     others = f"%{TENANT_MARK}%" if tenant == DEFAULT_TENANT else ""
     found = [profile for (profile,) in await tx.fetch(PROFILES_OF_TENANT, own=own, others=others, limit=limit)]

@@ -44,7 +44,8 @@ class OutOfSpace(Exception):
 
 
 class Results:
-    """Counts the results of a batch of settlements, without those that do not fit."""
+    """Counts the results of a batch of settlements for the quotas of stored bytes, and drops the results that do not
+    fit."""
 
     def __init__(self, known: KnownQuotas, now: Micros) -> None:
         self._limits = known.of_bytes()
@@ -84,8 +85,8 @@ class Results:
 
 
 async def fitting_output(tx: Tx, known: KnownQuotas, rows: Sequence[Row], now: Micros) -> list[Row]:
-    """Return those chunks of output that fit into the quotas of their tenants, and count them. Chunks that are stored
-    already are left out."""
+    """Return the chunks of output to store, and count their bytes. Of tenants with a quota of stored bytes, chunks that
+    do not fit and chunks that are stored already are left out; the chunks of other tenants are all returned."""
     limits = known.of_bytes()
     chunks = list(starmap(LogRow, rows))
     if not limits:

@@ -91,8 +91,8 @@ class WorkflowAdvance:
         ]
 
     async def join(self) -> None:
-        """End the tasks all of whose instances have ended. If the workflow run was cancelled, only count its ended
-        tasks."""
+        """End the tasks all of whose instances have ended. Of a workflow run that was cancelled, only count the task
+        runs that have ended."""
         complete: list[tuple[str, WorkflowStep]] = []
         for flow, step in self._ended():
             if flow.state == FlowState.STOPPING:
@@ -136,7 +136,8 @@ class WorkflowAdvance:
                 progress.tell(step, self._steps[flow.id, child, -1])
 
     async def make(self, limit: int) -> None:
-        """Start or skip tasks that are ready, at most `limit`; the others stay fresh for the next transaction."""
+        """Start or skip tasks that are ready, at most `limit`. Other tasks, those that wait for a value in object
+        storage, and those after `MAX_BYTES` stay fresh for the next transaction."""
         ready = [
             (self._flows[flow_id], step)
             for (flow_id, _, _), step in self._steps.items()
@@ -198,8 +199,8 @@ class WorkflowAdvance:
     def _start(
         self, flow: Flow, step: WorkflowStep, shared: JobSpec, results: Mapping[_Place, Any], now: Micros
     ) -> int:
-        """Create the run of a task, or its instances. If the task refers to a result that does not exist, end it as
-        failed. Return the size of what was created, in bytes."""
+        """Create the run of a task, or the rows of its instances (`forEach`). If the task refers to a result that does
+        not exist, end it as failed. Return the size of what was created, in bytes."""
         node = self._nodes[flow.id, step.place]
         definition = node.task
         known = KnownReferences(

@@ -21,7 +21,7 @@ WRITE_FLOWS = query("write_flows")
 
 
 class Flow(Struct):
-    """A workflow run that is being changed."""
+    """A workflow run that a transaction begins, advances, stops or ends."""
 
     id: str
     job_id: str

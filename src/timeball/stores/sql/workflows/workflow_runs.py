@@ -118,8 +118,8 @@ class WorkflowRuns(StorePart):
         return done
 
     async def _advance(self, flows: Mapping[str, str], limit: int, large: Mapping[str, bytes | None]) -> AdvanceResult:
-        """Advance workflow runs in one transaction. If that transaction fails, advance each run in a transaction of its
-        own, so that a broken run does not stop the others."""
+        """Advance workflow runs in one transaction. If an unexpected error ends that transaction, advance each run in a
+        transaction of its own: a broken run is logged, and does not stop the others. A `TimeballError` is raised."""
         try:
             return await self._db.write(partial(_advance, flows, limit, large))
         except TimeballError:

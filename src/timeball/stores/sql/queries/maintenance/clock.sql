@@ -6,7 +6,7 @@ UPDATE workers SET lease_until = lease_until + :step, reserved_until = reserved_
 WHERE lapsed <> {lease.lapsed} AND lease_until > {now};
 
 -- name: move_leads
--- Move the leases of maintenance, so that the remaining time stays the same.
+-- Move the ends of the leases of servers, such as that of maintenance, so that the remaining time stays the same.
 UPDATE leases SET until = until + :step WHERE until > {now};
 
 -- name: move_gates

@@ -1,8 +1,8 @@
 -- Recounts of what is stored for tenants.
 
 -- name: stored_bytes
--- What is stored for a tenant, in parts, beside what was counted: one statement, so that both are of the same moment. Of
--- parameters in the object storage it returns the specs, whose references name the sizes.
+-- The count of stored bytes of a tenant, and what is stored for it, in parts: one statement, so that both are of the
+-- same moment. Of parameters in the object storage it returns the specs, whose references name the sizes.
 SELECT 'counted' AS part, CAST(q.stored_bytes AS bigint) AS bytes, '' AS spec FROM quota_use q WHERE q.tenant = :tenant
 UNION ALL
 SELECT 'specs', CAST(SUM({octets j.spec}) AS bigint), '' FROM jobs j WHERE j.tenant = :tenant

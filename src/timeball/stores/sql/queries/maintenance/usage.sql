@@ -5,7 +5,8 @@
 SELECT upto FROM usage_marks WHERE name = 'runs';
 
 -- name: end_of_usage_step
--- The run with which a step ends that adds :size runs to the sums: the last one of these. No row: fewer runs are left.
+-- The last run of a step that adds :size runs, live or finished, to the sums: the :size-th run after :after. No row:
+-- fewer runs are left.
 SELECT e.id FROM (
   SELECT f.id FROM (SELECT h.id FROM history h WHERE h.id > :after AND h.id < :until ORDER BY h.id LIMIT :size) AS f
   UNION ALL
@@ -56,7 +57,8 @@ SELECT h.id, h.job_id, h.tenant, h.version, h.origin, h.finished_at, 0, 0, 0, o.
 FROM offloaded_sizes o CROSS JOIN history h WHERE {of_objects} AND h.id = o.run_id
 
 -- name: usage_parts_of_each
--- The same for finished runs that are found one by one. A run without rows in one of the tables costs one lookup in it.
+-- The same parts as `usage_parts_of_range`, for finished runs that are found one by one. A run without rows in one of
+-- the tables costs one lookup in it.
 SELECT h.id AS run_id, h.job_id, h.tenant, h.version, h.origin, h.finished_at AS at,
   CASE WHEN h.started_at IS NULL THEN 0 ELSE 1 END AS runs,
   CASE WHEN h.attempt_started_at IS NULL THEN 0 ELSE 1 END AS attempts,
@@ -96,13 +98,13 @@ FROM (
 ) AS s
 
 -- name: usage_to_count
--- What the runs of a step used.
+-- What finished runs used (those of a step, or pending ones), added up by tenant, day, user, job and spec.
 SELECT u.tenant, u.day, u.user_id, u.job_id, u.spec, CAST(SUM(u.runs) AS bigint), CAST(SUM(u.attempts) AS bigint),
   CAST(SUM(u.micros) AS bigint), CAST(SUM(u.bytes) AS bigint)
 FROM ({rows}) AS u GROUP BY u.tenant, u.day, u.user_id, u.job_id, u.spec;
 
 -- name: add_usage
--- Add to the sums.
+-- Add what runs used to the sums of usage, or take it off with negative numbers.
 INSERT INTO usage_sums (tenant, day, user_id, job_id, cpu, memory, runs, attempts, micros, bytes)
 SELECT b.tenant, b.day, b.user_id, b.job_id, b.cpu, b.memory, b.runs, b.attempts, b.micros, b.bytes
 FROM {batch b: tenant text, day bigint, user_id text, job_id text, cpu bigint, memory bigint, runs bigint, attempts bigint, micros bigint, bytes bigint}
@@ -147,5 +149,5 @@ DELETE FROM offloaded_sizes WHERE run_id {in b: text};
 DELETE FROM usage_pending WHERE run_id > :after;
 
 -- name: drop_empty_usage
--- Delete sums from which everything was taken.
+-- Delete sums in which nothing is left after runs were taken off.
 DELETE FROM usage_sums WHERE runs = 0 AND attempts = 0 AND micros = 0 AND bytes = 0;

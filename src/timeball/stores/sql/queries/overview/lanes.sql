@@ -80,21 +80,22 @@ FROM {batch b: id text} {firsts runs r} (
 ) {firsts_end};
 
 -- name: counted_of_lanes
--- The number of finished runs of jobs in ranges, at most :limit of each.
+-- The number of rows of each job in the history (finished runs, and spans of fires) that begin in a range, at most
+-- :limit in each range.
 SELECT b.id, b.place, (SELECT COUNT(*) FROM (
   SELECT 1 FROM history r WHERE r.job_id = b.id AND r.fire_time >= b.since AND r.fire_time < b.until
     AND {days r.id >= :made_from AND r.id < :made_until} LIMIT :limit
 ) AS counted) FROM {batch b: id text, place bigint, since bigint, until bigint};
 
 -- name: fires_of_lanes
--- The number of finished runs of jobs in the parts of a range.
+-- The number of rows of each job in the history (finished runs, and spans of fires) that begin in each part of a range.
 SELECT b.id, (r.fire_time - :since) * :parts / :length, COUNT(*) FROM {batch b: id text} {fires_of history r}
   r.job_id = b.id AND r.fire_time >= :since AND r.fire_time < :until AND {days r.id >= :made_from AND r.id < :made_until}
 {fires_end} GROUP BY b.id, (r.fire_time - :since) * :parts / :length;
 
 -- name: exceptions_of_lanes
 -- The runs of jobs in a range that an index lists as exceptions, the newest :limit of each job, by part of the range,
--- status and verdict: their fires and their number.
+-- status and verdict: the number of their fires, and of their rows.
 SELECT b.id, (r.fire_time - :since) * :parts / :length, r.status, r.verdict, SUM(r.fires), COUNT(*)
 FROM {batch b: id text} {firsts history r} (
   SELECT {of_firsts} FROM history r WHERE r.job_id = b.id AND r.fire_time >= :since AND r.fire_time < :until AND {listed}

@@ -18,7 +18,7 @@ FROM {batch b: id text, place bigint, since bigint, until bigint, within bigint}
 ) {firsts_end} GROUP BY b.id, b.place;
 
 -- name: overdue_starts
--- The runs of jobs that wait and are late already.
+-- The number of runs of each job that have not started and are late already, at most :limit.
 SELECT b.id, COUNT(*) FROM {batch b: id text, before bigint} {firsts runs r} (
   SELECT {of_firsts} FROM runs r
   WHERE r.job_id = b.id AND r.fire_time < b.before AND r.state <> {state.running} AND r.attempt = 0

@@ -1,7 +1,7 @@
 -- Statistics of how runs ended, by intervals of time.
 
 -- name: count_successes
--- The instants of finished runs that were plain successes.
+-- The tenant, origin, attempt and instants of finished runs that were plain successes.
 SELECT h.tenant, h.origin, h.attempt, COALESCE(h.due_at, h.fire_time), h.created_at, h.eligible_at, h.claimed_at, h.started_at,
   h.finished_at
 FROM {batch b: id text} {each_within history h: b.id};

@@ -48,8 +48,8 @@ JOIN gates g ON g.tenant = b.tenant AND g.gate = b.gate;
 SELECT r.id FROM runs r WHERE r.tenant = :tenant AND r.permit = :permit ORDER BY r.id LIMIT :limit;
 
 -- name: ahead_for_all_kinds
--- The number of claimable runs of each priority that go before a run. `before` is the instant that stands for the rank
--- of the run within that priority.
+-- The number of claimable runs of each priority that go before a run. A run of that priority goes before it if it could
+-- be claimed before the instant `before`, which stands for the rank of the run.
 SELECT b.priority, (SELECT COUNT(*) FROM (
   SELECT 1 FROM runs r WHERE r.state = {state.ready} AND r.profile IS NULL AND r.priority = b.priority
     AND r.eligible_at <= {least}(b.before, {now}) AND (r.eligible_at, r.fire_time, r.id) < (b.before, :fire_time, :id)
@@ -57,8 +57,8 @@ SELECT b.priority, (SELECT COUNT(*) FROM (
 ) AS counted) FROM {batch b: priority bigint, before bigint};
 
 -- name: ahead_for_some_kinds
--- The number of claimable runs of each placement profile that go before a run. `before` is the instant that stands for
--- the rank of the run within that profile.
+-- The number of claimable runs of each placement profile that go before a run. A run of that profile goes before it if
+-- it could be claimed before the instant `before`, which stands for the rank of the run.
 SELECT b.profile, (SELECT COUNT(*) FROM (
   SELECT 1 FROM runs r WHERE r.state = {state.ready} AND r.profile = b.profile
     AND r.eligible_at <= {least}(b.before, {now}) AND (r.eligible_at, r.fire_time, r.id) < (b.before, :fire_time, :id)

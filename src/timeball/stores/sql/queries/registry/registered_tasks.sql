@@ -27,7 +27,7 @@ WHERE t.tenant = :tenant ORDER BY t.id;
 SELECT t.id FROM tasks t WHERE t.tenant = :tenant AND t.id = :id {lock t};
 
 -- name: task_users
--- A job that is not cancelled and refers to a registered task.
+-- One job that is not cancelled and refers to a registered task; no row if there is none.
 SELECT id FROM jobs WHERE tenant = :tenant AND task_id = :id AND task_id IS NOT NULL AND state <> {job.cancelled} LIMIT 1;
 
 -- name: delete_task

@@ -2,9 +2,9 @@
 
 -- name: leased_sessions
 -- Sessions with a valid lease that are not draining: the name of the worker, whether it accepts only some runs (by
--- label or task kind), and the placement profile that it is reserved for. Each row also says whether any host has
--- recent failures, whether runs with a placement profile are ready, and the lowest and highest priority of ready runs
--- without one.
+-- label, task kind or tenant), and the placement profile that it is reserved for. Each row also says whether any host
+-- has recent failures, whether runs with a placement profile are ready, and the lowest and highest priority of ready
+-- runs without one.
 SELECT w.session, w.name, w.dedicated,
   CASE WHEN w.reserved_until > {now} AND EXISTS (
     SELECT 1 FROM runs r WHERE r.state = {state.ready} AND r.profile = w.reserved_for AND r.eligible_at <= {now}

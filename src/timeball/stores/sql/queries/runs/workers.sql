@@ -47,7 +47,7 @@ UPDATE workers SET lapsed = {lease.lapsed} WHERE session IN (
 
 -- name: lost_runs
 -- Running attempts whose session has no valid lease. A session whose key was revoked keeps its lease until it runs out.
--- The attempt ended with the lease: if no server was there, that was long ago.
+-- An attempt counts as ended when its lease ran out, which may be long ago if no server was running since.
 SELECT r.id, r.job_id, r.attempt, r.token, r.session, r.serial, r.tenant, r.ordering_key,
   COALESCE((SELECT {least}(w.lease_until, {now}) FROM workers w WHERE w.session = r.session), {now}),
   r.attempt_started_at

@@ -19,8 +19,8 @@ WHERE quota_use.tenant = b.tenant;
 SELECT {columns quota_use q} FROM quota_use q WHERE q.tenant = :tenant;
 
 -- name: count_jobs_that_may_fire
--- The number of jobs of a tenant that may still fire, counted up to :most each: active ones, paused ones, and those that
--- follow another job.
+-- The number of jobs of a tenant that may still fire: the sum of active jobs, paused jobs, and jobs that follow another
+-- one, each counted up to :most.
 SELECT
   (SELECT COUNT(*) FROM (SELECT 1 FROM jobs j
     WHERE j.tenant = :tenant AND j.state = {job.active} AND j.next_fire_at IS NOT NULL LIMIT :most) AS a)
