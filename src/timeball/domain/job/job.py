@@ -333,8 +333,7 @@ def plan_at(next_fire_at: Micros | None, last_planned: Micros | None) -> Micros 
 
 
 def is_overdue(job: Job, now: Micros) -> bool:
-    """True if the job must be planned before a change of it: a fire is due, or the overlap policy has to decide about a
-    planned run."""
+    """True if the job must be planned before a change: a fire is due, or a blocked run waits for the overlap policy."""
     return job.state is JobState.ACTIVE and job.plan_at is not None and job.plan_at <= now
 
 

@@ -74,7 +74,8 @@ class PostgresWakeups:
             idle = 0
             while not connection.is_closed():
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._something.wait(), LOOK_EVERY)
+                    async with asyncio.timeout(LOOK_EVERY):  # `wait_for` can lose the cancellation of `close`
+                        await self._something.wait()
                 idle += 1
                 if self._something.is_set():
                     idle = 0
