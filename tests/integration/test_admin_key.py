@@ -50,9 +50,9 @@ def test_a_generated_key_is_printed_on_terminals_only_and_replaced_with_its_file
     assert restart(tmp_path, {"TIMEBALL_ADMIN_KEY": ""}, first, second)[0] == [401, 200]
 
 
-def started(*, is_new_key: bool) -> StartedServer:
+def started(*, is_new_key: bool, address: str = "http://127.0.0.1:1300") -> StartedServer:
     site = SimpleNamespace(refusal=None)
-    server = SimpleNamespace(address="http://127.0.0.1:1300", admin_key=NEW, is_new_key=is_new_key, site=site)
+    server = SimpleNamespace(address=address, admin_key=NEW, is_new_key=is_new_key, site=site)
     return cast(StartedServer, server)
 
 
@@ -85,6 +85,15 @@ def test_a_server_on_a_terminal_prints_where_its_data_and_key_are_and_how_to_ope
         "  store      postgresql://me@db/timeball",
         "  admin key  in /data/admin.key",
     ]
+
+
+def test_the_command_that_opens_the_web_ui_names_another_address(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    address = "http://127.0.0.1:1301"
+    greeting.greet(started(is_new_key=False, address=address), config.server({"data_dir": "/data"}, {}))
+    assert f"timeball open --url {address}\n" in capsys.readouterr().out
 
 
 def test_a_server_logs_its_address_its_places_and_the_tables_that_it_created(tmp_path: Path) -> None:

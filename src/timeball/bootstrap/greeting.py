@@ -12,6 +12,8 @@ import structlog
 from timeball import system
 from timeball.bootstrap.server import StartedServer
 from timeball.config import ServerConfig
+from timeball.config.destinations import DEFAULT_HOST
+from timeball.config.readers import DEFAULT_PORT
 from timeball.operation.sign_in.create_link import create_link
 
 _log = structlog.get_logger()
@@ -35,9 +37,13 @@ def greet(started: StartedServer, config: ServerConfig, link: str | None = None)
     on_terminal = sys.stdout.isatty()
     lines = [f"Timeball is up: {started.address}"]
     if link is not None:
-        lines += ["", f"  web UI     {link}", "             (signs in once, within 10 minutes; then: timeball open)"]
+        lines += [
+            "",
+            f"  web UI     {link}",
+            f"             (signs in once, within 10 minutes; then: {_open(started)})",
+        ]
     elif on_terminal and started.site.refusal is None:
-        lines += ["", "  web UI     open it with: timeball open"]
+        lines += ["", f"  web UI     open it with: {_open(started)}"]
     if on_terminal:
         lines += ["", *_places(config)]
     if started.is_new_key:
@@ -53,6 +59,12 @@ def greet(started: StartedServer, config: ServerConfig, link: str | None = None)
             data_dir=str(config.data_dir),
             admin_key=_key_place(config),
         )
+
+
+def _open(started: StartedServer) -> str:
+    """Return the command that opens the web UI of this server."""
+    is_default = started.address == f"http://{DEFAULT_HOST}:{DEFAULT_PORT}"
+    return "timeball open" if is_default else f"timeball open --url {started.address}"
 
 
 def _key_place(config: ServerConfig) -> str:
