@@ -13,10 +13,10 @@ SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 def check_same_origin(site: Site, method: str, headers: Mapping[bytes, bytes]) -> None:
-    """Raise `CrossSite` unless the request comes from the server's own page, according to the headers that the browser
-    sets; a request with a safe method may lack them. A page of another site cannot set these headers. It can send a
-    form without a preflight request, and any other content type only after the server allowed it in a preflight, which
-    this server never does."""
+    """Raise `CrossSite` unless the request comes from the server's own page, according to the headers that the
+    browser sets; a request with a safe method may lack them, or come from no page. Other methods need JSON. A page
+    of another site cannot set these headers. It can send a form without a preflight request, and any other content
+    type only after the server allowed it in a preflight, which this server never does."""
     fetched_from = headers.get(b"sec-fetch-site")
     if method in SAFE_METHODS:
         if fetched_from not in (None, b"same-origin", b"none"):

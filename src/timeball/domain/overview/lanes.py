@@ -164,8 +164,9 @@ def edges(since: Micros, until: Micros, parts: int) -> list[Micros]:
 
 
 def counted(runs: Iterable[LaneRun], ends: Sequence[Micros]) -> list[LaneCounts]:
-    """Count runs by the part of the range that contains their fire. `ends` has the boundaries of the parts. A fire
-    before the range counts in the first part, a fire after it in the last part."""
+    """Count runs by the part of the range that contains their fire, and by how they are shown. `ends` has the
+    boundaries of the parts, which are equally long. A fire before the range counts in the first part, one after it
+    in the last."""
     found = [LaneCounts({}) for _ in ends[1:]]
     length = ends[-1] - ends[0]
     for run in runs:

@@ -151,7 +151,7 @@ def begin(
 
 
 def placed(job: Job, slot: int, now: Micros) -> Job:
-    """Return a new job, or a job with a new window, with its slot and its first fire."""
+    """Return a job that was just submitted, and that has a window, with its slot and its first fire."""
     job = job.with_(slot=slot)
     return _ahead(job, first_fire(job, now), now)
 

@@ -155,11 +155,12 @@ class WorkerSession:
         """True if the next answer has the order to drain."""
 
     def belongs_to(self, key: str) -> bool:
-        """True if a message with this API key is from the worker of the session."""
+        """True if the session was opened with this API key, or by an older version, which did not store the key."""
         return self._key is None or self._key == key
 
     def heard(self, key: str, now: Micros) -> bool:
-        """Record that a message arrived. Return False, and record nothing, if it has the key of another worker."""
+        """Record that a message arrived. Return False, and record nothing, if it has another API key than the
+        session."""
         if not self.belongs_to(key):
             return False
         self._heard_at = now

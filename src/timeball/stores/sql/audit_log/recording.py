@@ -42,7 +42,8 @@ def record_jobs(tx: Tx, jobs: Iterable[tuple[Job | None, Job]]) -> None:
 
 
 def record_runs(tx: Tx, runs: Mapping[str, Values]) -> None:
-    """Record runs that a user started, cancelled, retried, replayed or discarded, with their values after it, by id."""
+    """Record runs that a user started, cancelled, retried, replayed or discarded: by run id, the values that the
+    audit log shows after the action."""
     if tx.audited is not None:
         for run_id, after in runs.items():
             record(tx, "run", run_id, after=after)

@@ -1,8 +1,8 @@
-"""The former specs of jobs: a row is written when a job is updated, and the rows are listed newest first.
+"""The former specs of jobs: a row is written when an update changes the spec. The rows are listed newest first.
 
 A row has a spec and the last version of the job that had it. A finished run refers to its spec by its version: it
-executed the spec of the first row whose version is not before the version of the run. A row is therefore kept as long
-as such runs exist, even if it is not listed any more.
+executed the spec of the first row whose version is not before the version of the run, or else the current spec. A
+row is therefore kept as long as such runs exist, even if it is not listed any more.
 """
 
 from __future__ import annotations
