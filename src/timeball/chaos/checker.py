@@ -37,7 +37,7 @@ _DELAYS_LATER_FIRES: Final[frozenset[Part]] = frozenset({"server", "database", "
 
 
 class Violation(Struct, frozen=True):
-    """A broken promise."""
+    """A breach that the checker found."""
 
     breach: Breach
     text: str

@@ -70,7 +70,7 @@ class Client(
     ) -> None:
         """`url` is the address of a server, or several addresses separated by commas. `token` is an API key or a token
         of the identity provider, and `token_file` a file that contains it. `ca` is a PEM file with the certificate
-        authorities to trust instead of the system's. `timeout` is in seconds, each time that a request is sent."""
+        authorities to trust instead of the system's. `timeout` is in seconds, for connecting and for each wait."""
         self._destination = Destination(url, token, token_file, ca)
         self._timeout = timeout
         self._retries = retries

@@ -1,1 +1,1 @@
-"""Commands for operators: keys, the clock, benchmarks and chaos tests."""
+"""Commands for operators, such as those for keys, tenants, the clock, benchmarks and chaos tests."""

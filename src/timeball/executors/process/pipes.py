@@ -19,8 +19,8 @@ BURST_DELAY: Final = 0.015
 other jobs.
 """
 MAX_READ_PER_TURN: Final = 1024 * 1024
-"""Maximum number of bytes that all pipes of a worker read in one turn of the event loop: a read takes up to 1.5 ms, and
-a worker may have hundreds of jobs that print at the same time.
+"""Maximum number of bytes that all pipes with one budget read in one turn of the event loop: a read takes up to 1.5 ms,
+and a worker may have hundreds of jobs that print at the same time.
 """
 MAX_PROGRESS_LENGTH: Final = 512
 MAX_RESULT_LENGTH: Final = results.LARGEST + 1
@@ -36,8 +36,8 @@ _BLANK: Final = " \t\r\f\v"
 
 
 class ReadBudget:
-    """The number of bytes that all pipes of a worker may still read in this turn of the event loop. When it is used up,
-    the other pipes read in the next turn: the event loop calls them again, since their descriptors stay readable.
+    """The number of bytes that all pipes with this budget may still read in this turn of the event loop. When it is used
+    up, the other pipes read in the next turn: the event loop calls them again, since their descriptors stay readable.
     """
 
     def __init__(self) -> None:

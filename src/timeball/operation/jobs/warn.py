@@ -1,4 +1,4 @@
-"""Warnings for jobs that none of the current workers can execute."""
+"""Warnings for jobs whose labels or resources none of the current workers has."""
 
 from __future__ import annotations
 
