@@ -251,16 +251,23 @@ async def test_lists_are_read_from_a_replica_while_there_is_one(
     first, second = recurring(store.now()), recurring(store.now())
     await store.submit([first])
 
+    def jobs_of_replica() -> int:
+        with contextlib.suppress(asyncpg.UndefinedTableError):
+            return int(standby.fetch_value("SELECT count(*) FROM jobs", standby.dsn(name)))
+        return 0
+
     async def listed(*, may_lag: bool) -> set[str]:
         page = await store.list_jobs(everything, None, 10, may_lag=may_lag)
         return {status.job.id for status in page.items}
 
     async with asyncio.timeout(WAIT_SECONDS):
-        while await listed(may_lag=True) != {first.job.id}:
+        while await asyncio.to_thread(jobs_of_replica) != 1:
             await asyncio.sleep(0.05)
     standby.execute("SELECT pg_wal_replay_pause()")
     await store.submit([second])
-    assert await listed(may_lag=True) == {first.job.id}, "as far as the replica knows"
+    async with asyncio.timeout(WAIT_SECONDS):  # the store asks the replica again some time after it had no tables yet
+        while await listed(may_lag=True) != {first.job.id}:
+            await asyncio.sleep(0.05)
     assert await listed(may_lag=False) == {first.job.id, second.job.id}
     assert list(await store.jobs([second.job.id])) == [second.job.id]
     await asyncio.to_thread(standby.stop, "immediate")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import signal
 import socket
@@ -23,10 +24,18 @@ WAIT_SECONDS = 60.0
 T = TypeVar("T")
 
 
+_ports = itertools.count(os.getpid() * 977)
+
+
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Return a port that no socket has. It is below the ports that the system gives to connections, so that none of
+    these takes it before a server listens on it; each process of a test run begins elsewhere."""
+    for number in _ports:
+        port = 10_000 + number % 20_000
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("unreachable: the count is endless")
 
 
 def until(look: Callable[[], T | None], what: str, patience: float = WAIT_SECONDS) -> T:

@@ -36,9 +36,9 @@ _BLANK: Final = " \t\r\f\v"
 
 
 class ReadBudget:
-    """The number of bytes that all pipes with this budget may still read in this turn of the event loop. When it is used
-    up, the other pipes read in the next turn: the event loop calls them again, since their descriptors stay readable.
-    """
+    """The number of bytes that all pipes with this budget may still read in this turn of the event loop. When it is
+    used up, the other pipes read in the next turn: the event loop calls them again, since their descriptors stay
+    readable."""
 
     def __init__(self) -> None:
         self._left = MAX_READ_PER_TURN

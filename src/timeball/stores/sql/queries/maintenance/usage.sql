@@ -5,8 +5,8 @@
 SELECT upto FROM usage_marks WHERE name = 'runs';
 
 -- name: end_of_usage_step
--- The last run of a step that adds :size runs, live or finished, to the sums: the :size-th run after :after. No row:
--- fewer runs are left.
+-- The last run of a step that adds :size runs, live or finished, to the sums: the :size-th run after :after,
+-- or no row if fewer runs are left.
 SELECT e.id FROM (
   SELECT f.id FROM (SELECT h.id FROM history h WHERE h.id > :after AND h.id < :until ORDER BY h.id LIMIT :size) AS f
   UNION ALL
