@@ -19,6 +19,7 @@ import pytest
 
 from tests.support.processes import Api, data_dir, running_server, running_up, start_worker, until
 from timeball import host
+from timeball.domain import instant
 from timeball.domain.dispatch.slot_bounds import SlotBounds
 
 TASKS = "tests.acceptance.slot_tasks"
@@ -103,6 +104,7 @@ def test_two_workers_share_a_herd_and_a_high_run_passes_it(
             submit(api, 1_000, **function("short", witness=str(witness)))
         until(lambda: witness.exists() and len(witness.read_text().splitlines()) > HERD // 10, "the herd to run")
         (high,) = submit(api, 1, **function("short", witness=str(witness)), priority="high")
+        accepted = instant.parse(api.call("GET", "/v1/me")["server"]["now"])
         until(lambda: len(witness.read_text().splitlines()) == HERD + 1, "the herd to end", 90)
         until(lambda: api.call("GET", "/v1/stats")["now"]["running"] == 0, "all reports")
     started = {run: int(at) for run, at in (line.split() for line in witness.read_text().splitlines())}
@@ -114,7 +116,7 @@ def test_two_workers_share_a_herd_and_a_high_run_passes_it(
     assert held < HERD * 0.9, "the run arrived while most of the herd waited"
     earlier: defaultdict[str, set[int]] = defaultdict(set)
     for run in runs:
-        if run.claimed_at > passing.created_at and started[run.id] < started[passing.id]:
+        if run.claimed_at > accepted and started[run.id] < started[passing.id]:
             earlier[run.worker].add(run.claimed_at)
     assert all(len(claims) <= 1 for claims in earlier.values()), earlier
 
