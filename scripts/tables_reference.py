@@ -15,7 +15,7 @@ from tests.support.migrated import sqlite_store
 PURPOSES: Final[dict[str, str]] = {
     "attempts": "Attempts before the last one of their run. PostgreSQL has one partition per day.",
     "audit_heads": "The last entry of each chain of the audit log.",
-    "audit_log": "The audit log: who changed what. The database refuses to change its rows.",
+    "audit_log": "The audit log: each change with its actor. The database refuses to change its rows.",
     "backfills": "Requests to run the fires of a past range. `cursor_at` is the first fire that has no run yet.",
     "calendars": "Calendars: named sets of closed times.",
     "daily_sums": "Number of fires per job, day and verdict, of runs that have left `history`.",

@@ -14,7 +14,7 @@ class Measuring:
 
     metrics_open: bool = setting(
         values.SWITCH,
-        "let everyone who reaches the server read /metrics, without a key",
+        "offer /metrics without a key, to every client that reaches the server",
         "--metrics-open",
         default="off",
         protects=True,
@@ -30,8 +30,8 @@ class MeasuringWorkers:
 
     metrics_listen: tuple[str, int] | None = setting(
         values.LISTEN,
-        "the address at which a worker offers /metrics, to everyone who reaches it; several worker processes take the"
-        " ports after it",
+        "the address at which a worker offers /metrics, to every client that reaches it; several worker processes"
+        " take the ports after it",
         "--metrics-listen",
         default_text="a worker opens no port",
         note="default: no port",

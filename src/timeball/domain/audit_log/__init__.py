@@ -1,1 +1,1 @@
-"""The audit log: who changed what, when and from where, in chains of hashes."""
+"""The audit log: each change with its actor, time and address, in chains of hashes."""
